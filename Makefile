@@ -6,6 +6,8 @@ SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := $(VENV)/$(SCRIPTS)
 DEMO := $(VENV)/.ready-demo
 READY := $(VENV)/.ready-dev
+# Whole modules go to two processes, so that what the tests of a module share is made once.
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 PEERS := .venv-peers
 LOWEST := .venv-lowest
 LOWEST_TESTS := $(addprefix tests/,auditing cells cli/test_app.py contract methods release schema tables test_api.py test_extras.py)
@@ -34,11 +36,11 @@ check: setup
 demo test test-fast mutants: export PYTHONDONTWRITEBYTECODE :=
 
 test: setup
-	$(BIN)/pytest -q -n 2 --dist worksteal
+	$(BIN)/pytest -q $(WORKERS)
 
-# The inner loop: without the tests marked slow.
+# The inner loop: without the tests marked slow or listed in tests/long.txt.
 test-fast: setup
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow" tests
+	$(BIN)/pytest -q $(WORKERS) -p no:schemathesis -m "not slow and not long" tests
 
 # The share of small changes to kernels, proofs and audits that the tests notice.
 mutants: setup
@@ -51,7 +53,7 @@ test-lowest: setup
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/$(SCRIPTS)/python --requirement build/lowest.txt \
 		--constraint build/lowest.txt --editable . hypothesis pandas pypdf pytest pytest-timeout pytest-xdist
-	NUMBA_CACHE_DIR=$(CURDIR)/build/lowest-kernels $(LOWEST)/$(SCRIPTS)/pytest -q -n 2 --dist worksteal -m "not slow" -W ignore::DeprecationWarning $(LOWEST_TESTS)
+	NUMBA_CACHE_DIR=$(CURDIR)/build/lowest-kernels $(LOWEST)/$(SCRIPTS)/pytest -q $(WORKERS) -m "not slow" -W ignore::DeprecationWarning $(LOWEST_TESTS)
 
 bench: setup
 	$(BIN)/python -m benchmarks $(or $(PROFILE),full)

@@ -1,8 +1,8 @@
 """``python -m benchmarks.locations [DEVICES [K]]``: benchmark of the location anonymizer.
 
-Measures the time of clustering, the distances between devices and their locations, and the speed of
-look-ups with and without a rebuild. Results are printed and saved as JSON, together with the load
-of the machine: look-up times are meaningful only if both cores are idle.
+Measures publications, the distances between devices and their locations, memory, and look-ups.
+Costs are processor times, which other work on the machine hardly changes; latencies are wall times
+and saved together with the load of the machine. Results are printed and saved as JSON.
 """
 
 import json
@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic, perf_counter, sleep
+from time import monotonic, process_time, sleep
 from typing import Any
 
 import numpy as np
 
 from microcell import locations
-from microcell.locations.clustering import great_circle, to_points
+from microcell.locations.clustering import to_points
 from microcell.locations.simulation import mdav_distances
 
 RESULTS = Path(__file__).parent / "results"
@@ -31,52 +31,77 @@ LONGEST = 300.0
 PERIOD = 20
 """Seconds between publications."""
 
-SPARE = 0.05
-"""By how much cells are larger than k, as the service makes them."""
-
 Row = dict[str, Any]
 Answers = np.ndarray  # when, seconds, status; one row a request
 
 
-def clustering(n: int = 100_000, k: int = 100, changed: float = 0.05) -> list[Row]:
-    """Measure the first clustering of a city and a warm rebuild, compared with MDAV."""
-    points = to_points(*locations.make_city(n, seed=0))
-    locations.cluster(points[: 10 * k], k)  # compiled or loaded beforehand
-    first, row = _clustered("first clustering", points, k, None)
-    moved = points.copy()
-    few = np.random.default_rng(1).choice(n, round(changed * n), replace=False)
-    moved[few] = to_points(*locations.make_city(len(few), seed=2))
-    _, again = _clustered("warm rebuild", moved, k, first)
-    return [row, {**again, "of the first": again["seconds"] / row["seconds"]}]
+def publications(n: int = 100_000, k: int = 100) -> Iterator[Row]:
+    """Measure sign-ups, the first publication, one after 5 % changed, and a rebuild."""
+    locations.cluster(to_points(*locations.make_city(10 * k, seed=3)), k)  # compiled beforehand
+    service = locations.Anonymizer.open(
+        "sqlite://", k, key=locations.new_key(), background=False, share=1.0
+    )
+    before = _resident()
+    with _timed() as taken:
+        accounts = service.sign_up_many(*locations.make_city(n, seed=0))
+    row = {"case": "sign-ups in one batch", "n": n, "k": k, **taken}
+    yield {**row, "bytes per device": (_resident() - before) / n}
+    free = _free(service, k)
+    yield {**_published("first publication", service), **free}
+    few = np.random.default_rng(1).choice(n, round(0.05 * n), replace=False)
+    homes = np.stack(locations.make_city(len(few), seed=2), axis=1).tolist()
+    with _timed() as taken:
+        for at, home in zip(few.tolist(), homes, strict=True):
+            service.move(accounts[at].pseudonym, accounts[at].token, *home)
+    yield {"case": "moves of 5 %, one by one", **taken}
+    yield _published("publication after 5 % moved", service)
+    service.rebuild()
+    service.sign_up_many(*locations.make_city(n // 20, seed=4))
+    yield {**_published("publication with a rebuild", service), **_free(service, k)}
+    service.close()
 
 
-def _clustered(
-    case: str, points: np.ndarray, k: int, start: "locations.Clustering | None"
-) -> "tuple[locations.Clustering, Row]":
-    began = perf_counter()
-    actual, cells = locations.cluster(points, k, start=start, spare=SPARE)
-    seconds = perf_counter() - began
-    ours = great_circle(points, to_points(*actual.places[cells].T))
-    began = perf_counter()
-    theirs = mdav_distances(points, k)
-    mdav_seconds = perf_counter() - began
-    return actual, {
+@contextmanager
+def _timed() -> Iterator[Row]:
+    taken: Row = {}
+    began = process_time()
+    yield taken
+    taken["processor seconds"] = process_time() - began
+
+
+def _resident() -> int:
+    """Return the resident memory of this process in bytes."""
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _published(case: str, service: "locations.Anonymizer") -> Row:
+    with _timed() as taken:
+        service.publish()
+    status = service.status()
+    return {
         "case": case,
-        "n": len(points),
-        "k": k,
-        "seconds": seconds,
-        "cells": len(actual),
-        "smallest": int(np.bincount(cells).min()),
-        "mean km": float(ours.mean()),
-        "MDAV mean km": float(theirs.mean()),
-        "distortion over MDAV": float(np.mean(ours**2) / np.mean(theirs**2)),
-        "MDAV seconds": mdav_seconds,
+        **taken,
+        "rebuilds": status.rebuilds,
+        "cells": status.cells,
+        "smallest": status.smallest_cell,
+        "k over history": status.k_over_history,
+        "mean km": status.distance,
     }
+
+
+def _free(service: "locations.Anonymizer", k: int) -> Row:
+    """Return the mean distance of MDAV cells of k with exact means, on the same devices."""
+    population = service._population
+    points = population.points[population.occupied()]
+    with _timed() as taken:
+        theirs = mdav_distances(points, k)
+    return {"MDAV mean km": float(theirs.mean()), "MDAV processor s": taken["processor seconds"]}
 
 
 def look_ups(
     n: int = 100_000, k: int = 100, rate: float = 1000.0, seconds: float = 8.0
-) -> list[Row]:
+) -> Iterator[Row]:
     """Measure look-ups of a service in a separate process, idle and during a publication.
 
     First at maximum throughput, then at a steady rate, with waiting counted from when each was due.
@@ -86,18 +111,25 @@ def look_ups(
         key = locations.new_key()
         database = f"sqlite:///{folder / 'locations.db'}"
         _fill(database, folder, n, k, key)
-        with _serving(database, k, key) as (port, client):
-            rows = []
+        with _serving(database, k, key) as (port, client, process):
             for case, at in (("as fast as can be", 0.0), (f"{rate:g} a second", rate)):
+                used = _processor_time(process)
                 with _load(folder, port, at) as taken:
                     sleep(seconds)
-                rows.append(_measured(f"idle, {case}", taken[0]))
+                used = _processor_time(process) - used
+                row = _measured(f"idle, {case}", taken[0])
+                yield {**row, "service ms per look-up": 1000 * used / len(taken[0])}
                 with _load(folder, port, at) as taken:
                     sleep(0.5)
                     window = _publication(client)
                     sleep(0.5)
-                rows.append(_measured(f"during a publication, {case}", taken[0], window))
-            return [{**row, "n": n, "k": k} for row in rows]
+                yield _measured(f"during a publication, {case}", taken[0], window)
+
+
+def _processor_time(process: int) -> float:
+    """Return the processor time of a process in seconds."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _fill(database: str, folder: Path, n: int, k: int, key: bytes) -> None:
@@ -109,8 +141,8 @@ def _fill(database: str, folder: Path, n: int, k: int, key: bytes) -> None:
 
 
 @contextmanager
-def _serving(database: str, k: int, key: bytes) -> "Iterator[tuple[int, locations.Client]]":
-    """The service in a process of its own, and the operator's client of it."""
+def _serving(database: str, k: int, key: bytes) -> "Iterator[tuple[int, locations.Client, int]]":
+    """The service in a process of its own: its port, the operator's client and the process id."""
     secrets = {
         "MICROCELL_LOCATIONS_KEY": b64encode(key).decode(),
         "MICROCELL_LOCATIONS_OPERATOR": OPERATOR,
@@ -144,7 +176,7 @@ def _serving(database: str, k: int, key: bytes) -> "Iterator[tuple[int, location
             raise RuntimeError("The service did not start.")
         port = int(message.partition("//")[2].partition("/")[0].rpartition(":")[2])
         with locations.Client(f"http://127.0.0.1:{port}", operator=OPERATOR) as client:
-            yield port, client
+            yield port, client, process.pid
     finally:
         process.terminate()
         process.communicate(timeout=60)
@@ -204,7 +236,7 @@ def main() -> None:
     options = [int(word) for word in sys.argv[1:3]]
     n, k = (*options, *(100_000, 100)[len(options) :])
     rows: list[Row] = []
-    for case in (clustering, look_ups):
+    for case in (publications, look_ups):
         before = os.getloadavg()[0]
         for row in case(n, k):
             rows.append({**row, "load before": before})

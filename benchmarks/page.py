@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from benchmarks import optimum
 from benchmarks.apart import ROOT, Row
 from benchmarks.contenders import CONTENDERS, OURS, PEERS
 from benchmarks.figures import FIGURES, draw
@@ -307,6 +308,32 @@ def audits(results: Row) -> str:
     return text
 
 
+def distance_to_optimum() -> str:
+    """Return the section on lower bounds, from the results of ``python -m benchmarks.optimum``."""
+    measured = json.loads(optimum.RESULTS.read_text(encoding="utf-8"))
+    rows = [
+        [
+            f"{row['data']}, k = {row['k']}",
+            *(f"{row[name]:.4g}" for name in ("lowest", "bound", "nearest")),
+            f"{row['bound'] / row['lowest']:.1%}",
+            f"{row['nearest'] / row['lowest']:.1%}",
+            str(row["effort"]),
+            round(row["seconds"]),
+            round(row["cpu_seconds"]),
+        ]
+        for row in measured
+    ]
+    header = ["data", "lowest known", "bound", "fast bound", "bound / lowest", "fast / lowest"]
+    return (
+        "## Distance to the optimum\n\nInformation loss in percent: the lowest found so far "
+        "([records](records.md)), and [lower bounds](methods.md#distance-to-the-optimum) that no "
+        "partition is below. A share of 100 % would prove the lowest known to be optimal. Measured "
+        "apart by `python -m benchmarks.optimum`, beside other work: the seconds of the processor "
+        "count, not those that passed. With an effort in seconds, these are the limit.\n\n"
+        + table([*header, "effort", "seconds", "seconds of the processor"], rows)
+    )
+
+
 def starting(results: Row) -> str:
     """Return the start-up times."""
     return "## Start-up\n\n" + table(
@@ -365,6 +392,7 @@ def make_page(results: Row) -> str:
             "## All measurements\n\n" + against_numpy(results),
             *lists,
             audits(results),
+            distance_to_optimum(),
             starting(results),
             left_out(results),
         ]

@@ -1,8 +1,9 @@
-"""``python -m benchmarks.requirements [census|adult|large]``: what limits on cells cost.
+"""``python -m benchmarks.requirements [census|adult|large|peers]``: what limits on cells cost.
 
 Measures the information loss (100 SSE / SST of the standardized quasi-identifiers) of cells that
-keep limits: by merging cells, by the method of 2015 (t-closeness-first, ``tests/reference``), and
-by the search of this package. Stores ``results/requirements.json`` and draws
+keep limits: by merging cells, by the method of 2015 (t-closeness-first, ``tests/reference``), by
+the search of this package, and by other packages (``make peers``), whose classes are published and
+audited like ours. Stores ``results/requirements.json`` and draws
 ``docs/benchmarks/requirements.svg``. On a busy machine compare processor seconds.
 """
 
@@ -10,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 from unittest import mock
@@ -17,8 +19,11 @@ from unittest import mock
 import numpy as np
 
 import microcell as mc
+from benchmarks.__main__ import PEERS
+from benchmarks.apart import Row, run_apart
 from benchmarks.cases import machine
 from microcell.release import partition as partitioning
+from microcell.release.prepare import prepare
 from tests.conftest import DATA
 from tests.reference.oracles import t_closeness_first
 
@@ -28,10 +33,11 @@ FIGURE = ROOT / "docs" / "benchmarks" / "requirements.svg"
 
 PAGE = ROOT / "docs" / "howto" / "requirements.md"
 START, END = "<!-- requirements: table -->", "<!-- end: requirements -->"
+OTHERS = ("merging", "2015", "anonypyx", "anjana")
 LIMITED = ("homogeneous_records", "l_diversity")
 TABLES = {
-    "Census": "Census (1,080): taxinc, pothval",
-    "Adult": "Adult (45,222): age, education, hours, sex, race, marital status",
+    "Census": "Census (1,080)",
+    "Adult": "Adult (45,222)",
 }
 
 CENSUS = tuple((column, k) for column in ("fedtax", "fica") for k in (2, 5, 10))
@@ -116,6 +122,67 @@ def run_adult() -> list[dict[str, Any]]:
     return rows
 
 
+def run_peers() -> list[Row]:
+    """Measure the cells of other packages for the limits on Adult, by the same audit."""
+    import polars as pl  # noqa: PLC0415
+
+    frame = pl.read_csv(DATA / "adult.csv", null_values=["?"]).drop_nulls()
+    rows = []
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "adult.csv"
+        frame.select(*ADULT_QUASI, "income", "occupation").write_csv(path)
+        for column, name, limit in ADULT:
+            about = {"table": "Adult", "column": column, "k": 5, name: limit}
+            # No homogeneous records is the same as two values in every class.
+            measure, bound = ("l_diversity", 2) if name == "homogeneous_records" else (name, limit)
+            options = {"path": str(path), "quasi": list(ADULT_QUASI), "column": column, "k": 5}
+            # The t-closeness of anonypyx is that of the audit for two values only.
+            both = measure == "l_diversity" or column == "income"
+            for peer in ("anonypyx", "anjana") if both else ("anjana",):
+                found = run_apart(
+                    f"benchmarks.limits_of_peers:{peer}_classes",
+                    {**options, "measure": measure, "limit": bound},
+                    python=str(PEERS),
+                )
+                measured = found if isinstance(found, dict) else audited(frame, column, found, name)
+                rows.append({**about, "way": peer, **measured})
+                print(rows[-1], flush=True)
+    return rows
+
+
+def audited(frame: Any, column: str, classes: list[int], name: str) -> Row:
+    """Return the loss of classes published by means and modes, and what the audit says of them."""
+    import polars as pl  # noqa: PLC0415
+
+    labels = np.array(classes)
+    table = frame.with_columns(pl.Series("_class", labels)).filter(pl.col("_class") >= 0)
+    original = table.select(*ADULT_QUASI, column)
+    typical = [
+        (pl.col(q).mean() if table[q].dtype.is_numeric() else pl.col(q).mode().sort().first())
+        .over("_class")
+        .alias(q)
+        for q in ADULT_QUASI
+    ]
+    published = table.with_columns(typical).select(*ADULT_QUASI, column)
+    schema = mc.Schema(quasi=list(ADULT_QUASI), confidential=[column], rest="drop")
+    audit = mc.audit(original, published, schema)
+    return {
+        "loss": round(100 * distortion_of(original, table["_class"].to_numpy()), 3),
+        "published": round(100 * audit["information_loss"], 3),
+        "reached": round(audit[name], 4),
+        "audited_k": int(audit["k"]),
+        "suppressed": int((labels < 0).sum()),
+        "classes": len(np.unique(labels[labels >= 0])),
+    }
+
+
+def distortion_of(frame: Any, labels: Any) -> float:
+    """Return SSE / SST of classes over the encoded quasi-identifiers of Adult."""
+    schema = mc.Schema(quasi=list(ADULT_QUASI), rest="drop")
+    points = prepare(frame, schema, k=2, missing="error").encoded.matrix
+    return mc.distortion(points, np.unique(labels, return_inverse=True)[1])
+
+
 def run_large(rows: int = 1_000_000) -> list[dict[str, Any]]:
     """Measure the time for a million rows, with and without a limit."""
     rng = np.random.default_rng(0)
@@ -162,18 +229,19 @@ def draw(rows: list[dict[str, Any]]) -> None:
 def write_table(stored: dict[str, Any]) -> None:
     """Write the losses into the page on protecting confidential values."""
     lines = [
-        "| data, quasi-identifiers | confidential | limit | k | merging | 2015 | microcell |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| data | confidential | limit | k | merging | 2015 | anonypyx | ANJANA | microcell |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     found: dict[tuple[Any, ...], dict[str, float]] = {}
-    for row in (*stored.get("census", ()), *stored.get("adult", ())):
+    measured = (row for name in ("census", "adult", "peers") for row in stored.get(name, ()))
+    for row in (row for row in measured if "loss" in row):
         name = next(key for key in row if key in ("t_closeness", *LIMITED))
         limit = f"{name} = {row[name]:g}"
         found.setdefault((row["table"], row["column"], limit, row["k"]), {})[row["way"]] = row[
             "loss"
         ]
     for (table, column, limit, k), losses in found.items():
-        cells = [f"{losses[way]:.2f}" if way in losses else "" for way in ("merging", "2015")]
+        cells = [f"{losses[way]:.2f}" if way in losses else "" for way in OTHERS]
         ours = f"**{losses['search']:.2f}**"
         lines.append(
             f"| {TABLES[table]} | {column} | {limit} | {k} | {' | '.join(cells)} | {ours} |"
@@ -185,7 +253,7 @@ def write_table(stored: dict[str, Any]) -> None:
     PAGE.write_text(f"{before}{START}\n\n{table}\n\n{END}{after}", encoding="utf-8")
 
 
-RUNS = {"census": run_census, "adult": run_adult, "large": run_large}
+RUNS = {"census": run_census, "adult": run_adult, "large": run_large, "peers": run_peers}
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from microcell.schema.files import (
 
 ROLES: Mapping[str, str] = {
     "identifier": "removed from the release",
-    "person": "tells apart people who have several rows: k counts its distinct values (of several "
+    "person": "identifies people who have several rows: k counts its distinct values (of several "
     "such columns, their combinations) instead of rows; removed from the release",
     "quasi": "a quasi-identifier: replaced by the representative of the record's cell",
     "confidential": "published unchanged; the audit measures what classes reveal about it",

@@ -20,20 +20,29 @@ __all__ = ["fresh_points", "noise_over_draws", "variable_on_classics", "variable
 
 CLASSICS = {"quick": {"tarragona": (5,)}, "full": {"census": (3, 5, 10), "tarragona": (3, 5, 10)}}
 DRAWS = {"quick": 3, "full": 40}
+NOISY_DRAWS = {"quick": 1, "full": 40}
+SHAKES = {"quick": 5, "full": None}
+"""Shakes of the runs with shaking; None is the default."""
+VARIABLE: dict[str, dict[str, int]] = {"quick": {"shakes": 5}, "full": {}}
+"""Options of the runs that compare sizes."""
+FEW = {"quick": 60, "full": 250}
+"""Points in the plane."""
+REPEATED = {"quick": 5, "full": 50}
+"""How often each of twenty values occurs; noisy copies of many points are slow."""
 FRESH = {"quick": 20_000, "full": 100_000}
 
 
 def variable_on_classics(results: Study, profile: str) -> None:
     """Compare cells of k to 2k - 1 records with equal sizes, and with "auto"."""
-    rows = []
+    rows, options = [], VARIABLE[profile]
     for name, sizes in CLASSICS[profile].items():
         X = standardize(classic(name))
         for k in sizes:
             auto = run_method(X, k, "auto")
             runs = {
-                "equal": run_pcl(X, k),
-                "variable": run_pcl(X, k, sizes="variable"),
-                "variable from auto": run_pcl(X, k, sizes="variable", start="auto"),
+                "equal": run_pcl(X, k, **options),
+                "variable": run_pcl(X, k, sizes="variable", **options),
+                "variable from auto": run_pcl(X, k, sizes="variable", start="auto", **options),
             }
             best = min(runs["variable"].loss, runs["variable from auto"].loss)
             rows.append(
@@ -80,14 +89,15 @@ def variable_on_classics(results: Study, profile: str) -> None:
 
 def variable_on_synthetic(results: Study, profile: str) -> None:
     """Compare variable with equal sizes on the small synthetic sets of the papers."""
-    count = max(2, DRAWS[profile] // 4)
+    count, options = max(2, DRAWS[profile] // 4), VARIABLE[profile]
     lines = []
     for name, draw in (("uniform", _uniform), ("Gaussian", _gaussian)):
         gains = []
         for seed in range(count):
             X = draw(250, seed)
             for k in (3, 5):
-                equal, variable = run_pcl(X, k), run_pcl(X, k, sizes="variable")
+                equal = run_pcl(X, k, **options)
+                variable = run_pcl(X, k, sizes="variable", **options)
                 gains.append(change(variable.loss, equal.loss))
         lines.append(
             f"{name}: median {percent(float(np.median(gains)))}, largest "
@@ -107,14 +117,15 @@ def variable_on_synthetic(results: Study, profile: str) -> None:
 
 def noise_over_draws(results: Study, profile: str) -> None:
     """Measure what noisy copies gain over the exact adjustment, with and without shaking."""
-    count, rows = DRAWS[profile], []
+    count, rows = NOISY_DRAWS[profile], []
+    n, times = FEW[profile], REPEATED[profile]
     cases = (
-        ("20 values, 50 times each", 7, _repeated),
-        ("250 uniform points", 3, lambda seed: _uniform(250, seed)),
-        ("250 Gaussian points", 4, lambda seed: _gaussian(250, seed)),
+        (f"20 values, {times} times each", 7, lambda seed: _repeated(seed, times)),
+        (f"{n} uniform points", 3, lambda seed: _uniform(n, seed)),
+        (f"{n} Gaussian points", 4, lambda seed: _gaussian(n, seed)),
     )
     for name, k, draw in cases:
-        for shakes in (0, None):
+        for shakes in (0, SHAKES[profile]):
             gains = []
             for seed in range(count):
                 X = draw(seed)
@@ -180,5 +191,5 @@ def _gaussian(n: int, seed: int) -> Floats:
     return gaussian(n, 2, seed=seed)
 
 
-def _repeated(seed: int) -> Floats:
-    return np.repeat(np.random.default_rng(seed).uniform(size=(20, 2)), 50, axis=0)
+def _repeated(seed: int, times: int) -> Floats:
+    return np.repeat(np.random.default_rng(seed).uniform(size=(20, 2)), times, axis=0)

@@ -310,7 +310,10 @@ def splitting(results: Study, runs: Runs) -> None:
             "slightly less at the end for large nu",
             f"{part(early[-1].delta)} and {part(late[-1].delta)}",
             verdict(late[-1].delta < early[-1].delta),
-            note(name),
+            (
+                "During the increment, records join in the order of a hash here, not in the order "
+                f"of their values, which filled one region after the other. {note(name)}"
+            ).strip(),
         )
     results.figure("splitting", "Fig. 5.5", "Distortion added where cells of 2k are split", figure)
 

@@ -282,7 +282,7 @@ def small_weights(results: Study) -> None:
     """Measure weights below the paper's first step, as it advises a small lambda."""
     for item, name in (("Fig. 11", "Census"), ("Fig. 12", "Tarragona")):
         fine = sweep(classic(name.lower()), 6, k=5, lambdas=(*SMALL, *LAMBDAS), method="mdav")
-        (best,) = fine.recommend(0.05)
+        (best,) = fine.at_most(more=0.05)
         results.find(
             item,
             f"{name}, k = 5: the largest λ that costs at most 5 % of D_X, and its gain",

@@ -14,27 +14,37 @@ class Browser:
     def __init__(self, playwright, program):
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         self._browser = playwright.chromium.launch(executable_path=program, args=arguments)
-        self._context = None
+        self._pages = {}
         self.page = None
         self.requests = []
         self.problems = []
 
     def open(self, address, *, width=1280, dark=False):
-        """Open a page in a window of this width and wait until it is loaded."""
-        if self._context is not None:
-            self._context.close()
-        self._context = self._browser.new_context(
+        """Open a page in a window of this width and wait until it is loaded.
+
+        Pages from files keep nothing, and a new window takes long.
+        """
+        kind = width, dark, address.startswith("file:")
+        for other in [other for other in self._pages if not other[2]]:
+            self._pages.pop(other).context.close()
+        if kind not in self._pages:
+            self._pages[kind] = self._new_page(width, dark)
+        self.page = self._pages[kind]
+        self.page.goto("about:blank")
+        self.requests, self.problems = [], []
+        self.page.goto(address, wait_until="load")
+
+    def _new_page(self, width, dark):
+        context = self._browser.new_context(
             viewport={"width": width, "height": 900},
             color_scheme="dark" if dark else "light",
             is_mobile=width < 600,
         )
-        self.page = self._context.new_page()
-        self.requests = []
-        self.problems = []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.problems.append(message.text))
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.goto(address, wait_until="load")
+        page = context.new_page()
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("console", lambda message: self.problems.append(message.text))
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        return page
 
     def run(self, expression):
         """Return the value of a JavaScript expression; promises are awaited."""

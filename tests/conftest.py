@@ -1,12 +1,16 @@
-"""The markers slow and full_search, and fixtures that several modules share."""
+"""The markers slow, long and full_search, and fixtures that several modules share."""
 
+import functools
+import gc
 import importlib
 import os
+import signal
 from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 from tests.browser import open_browser
@@ -21,6 +25,12 @@ for name, examples in {"suite": 30, "thorough": 300}.items():
         suppress_health_check=[HealthCheck.too_slow],
     )
 settings.load_profile("suite")
+
+# A job in the background of a shell ignores Ctrl-C, which some tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Building all commands takes longer than most of them run, and gives the same every time.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 ROOT = Path(__file__).parent.parent
 SLOW_FIXTURES = {"browser", "cluster", "data_folder", "postgresql", "run_alone", "spawn", "worker"}
@@ -42,9 +52,21 @@ SLOW_MODULES = (
     "tests/report/test_certificate.py",
 )
 
+FIRST_MODULES = (
+    "tests/kernels/test_shipping.py",
+    "tests/experiments/",
+    "tests/benchmarks/",
+    "tests/dask/",
+    "tests/locations/",
+    "tests/surveys/",
+    "tests/cli/",
+)
+"""Longest first: the processes share out whole modules, and the last ones should be short."""
+
 SHORT_SEARCH = {
     ("anneal", "_MOST"): 300.0,
     ("auto", "_MOST_SHAKES"): 10,
+    ("auto", "_STEPS_OF_SINGLES"): 60.0,
     ("constrained", "_MOST_STEPS"): 60.0,
     ("constrained", "_REPAIR"): 40.0,
 }
@@ -61,16 +83,69 @@ FULL_SEARCH_MODULES = (
     "tests/methods/test_search.py",
 )
 
+LONG = Path(__file__).with_name("long.txt")
+"""Tests of the package itself that take longest; ``pytest --record-long`` writes the list."""
+
+LONGEST = 0.2
+"""Seconds from which a test belongs in the list."""
+
 DATA = Path(os.environ.get("MICROCELL_DATA", ROOT.parent / "shared" / "data"))
 
 
+class LongTests:
+    """Record the tests that take long, whatever their parameters."""
+
+    def __init__(self):
+        self.names = set()
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" and report.duration > LONGEST:
+            self.names.add(report.nodeid.partition("[")[0])
+
+    def pytest_sessionfinish(self):
+        LONG.write_text("".join(f"{name}\n" for name in sorted(self.names)), encoding="utf-8")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--record-long", action="store_true", help="write tests/long.txt anew")
+
+
+def pytest_configure(config):
+    if config.getoption("--record-long") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(LongTests())
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import modules of slow tests when those are deselected."""
+    name = collection_path.relative_to(ROOT).as_posix()
+    name += "/" if collection_path.is_dir() else ""
+    if config.option.markexpr.startswith("not slow") and name.startswith(SLOW_MODULES):
+        return True
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Leave modules and tests out of garbage collections, which would visit them all each time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items):
+    long = set(LONG.read_text(encoding="utf-8").splitlines())
     for item in items:
+        if item.nodeid.partition("[")[0] in long:
+            item.add_marker(pytest.mark.long)
         fixtures = set(getattr(item, "fixturenames", ()))
         if fixtures & SLOW_FIXTURES or item.nodeid.startswith(SLOW_MODULES):
             item.add_marker(pytest.mark.slow)
         if item.nodeid.startswith(FULL_SEARCH_MODULES):
             item.add_marker(pytest.mark.full_search)
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST_MODULES))
 
 
 def limit_searches(limits):
@@ -116,7 +191,11 @@ def load_standardized(data_folder):
 @pytest.fixture(scope="module")
 def blank_figures():
     """Leave the SVG figures of reports empty, which tests/report covers and takes a second each."""
-    figure = pytest.importorskip("matplotlib.figure").Figure
+    try:
+        figure = importlib.import_module("matplotlib.figure").Figure
+    except ImportError:  # reports have no figures then
+        yield
+        return
     savefig = figure.savefig
 
     def save(self, file, **options):

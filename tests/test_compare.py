@@ -131,9 +131,18 @@ def test_refine_is_passed_to_all_methods():
         assert refined.distortion < plain.distortion
 
 
+def test_bounds_are_below_every_method_of_the_same_k():
+    trials = mc.compare(PEOPLE, SCHEMA, k=[3, 5], methods=["mdav", "auto"], bound="balanced")
+    bounds = {trial.k: trial.bound for trial in trials}
+    assert all(0 < bounds[trial.k] <= trial.distortion for trial in trials)
+    assert bounds[3] < bounds[5]
+    assert all(trial.bound is None for trial in mc.compare(PEOPLE, SCHEMA, k=3, methods="mdav"))
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
+        ({"bound": "most"}, {"code": "option.invalid", "option": "effort"}),
         ({"options": {"nonsense": 1}}, {"code": "option.unsupported", "option": "nonsense"}),
         ({"options": {"steps": 3}}, {"code": "option.unsupported", "option": "steps"}),
         ({"options": {"seed": 3}}, {"code": "option.unsupported", "option": "seed"}),
@@ -235,11 +244,14 @@ def test_impossible_figures_are_rejected():
         mc.plot.comparison(TRIALS[-1:])
 
 
-def test_comparing_does_not_load_matplotlib():
+def test_sweeps_and_allocations_do_not_load_matplotlib():
     code = (
         "import sys, microcell as mc;"
-        "mc.compare({'a': [1, 2, 3, 4]}, mc.Schema(quasi=['a']), k=2, methods='mdav');"
-        "print('matplotlib' in sys.modules)"
+        "table, schema = {'a': [1, 2, 3, 4]}, mc.Schema(quasi=['a']);"
+        "mc.compare(table, schema, k=2, methods='mdav');"
+        "mc.explore(table, schema, k=2, methods='mdav');"
+        "mc.allocate({'a': [1, 2]}, {'a': [1, 2]});"
+        "print(sorted({'matplotlib', 'pandas', 'sklearn'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert done.stdout.strip() == "[]"

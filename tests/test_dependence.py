@@ -297,20 +297,19 @@ def test_results_do_not_depend_on_parallel_runs():
         )
 
 
-def test_largest_weight_within_the_limit_is_recommended():
+def test_the_weight_within_the_limit_with_the_least_dependence_loss_is_best():
     table, schema = gaussian_pair(0.9, n=500)
     sweep = mc.dependence_sweep(table, schema, k=[5, 10], method="mdav")
     for limit in (0.0, 0.05, 0.5, 100.0):
-        for point in sweep.recommend(limit):
-            others = [
-                other
-                for other in sweep.points
-                if other.k == point.k and other.dependence > point.dependence
-            ]
+        for point in sweep.at_most(more=limit):
             assert point.distortion_increment <= limit
-            assert all(other.distortion_increment > limit for other in others)
-    with raises(mc.errors.OptionError, "option.out_of_range", option="loss"):
-        sweep.recommend(-1)
+            assert all(
+                other.distortion_increment > limit or other.dependence_loss >= point.dependence_loss
+                for other in sweep.points
+                if other.k == point.k
+            )
+    with raises(mc.errors.OptionError, "option.out_of_range", option="more"):
+        sweep.at_most(more=-1)
 
 
 @pytest.mark.parametrize(
@@ -506,8 +505,8 @@ def test_blocks_on_census_halve_the_distortion_and_disclose_records(data_folder)
     assert two[1].joint_k >= 10
 
 
-@pytest.mark.parametrize("k", [5, 10])
-def test_auto_is_a_twelfth_below_mdav_at_every_weight(data_folder, k):
+def test_auto_is_a_twelfth_below_mdav_at_every_weight(data_folder):
+    k = 10
     table, schema = classic(data_folder, "census")
     theirs = mc.dependence_sweep(table, schema, k=k, lambdas=LAMBDAS, method="mdav").points
     ours = mc.dependence_sweep(
@@ -530,27 +529,54 @@ def test_least_loss_within_a_limit_on_the_confidential_loss():
     schema = mc.Schema(quasi=["x", "z"], confidential=["y"])
     free = mc.anonymize(columns, schema, k=3, dependence=1e-9).manifest.dependence
     limit = 0.5 * free.dependence_loss
-    found = mc.anonymize(columns, schema, k=3, dependence_limit=limit).manifest.dependence
+    require = {"dependence_loss": limit}
+    found = mc.anonymize(columns, schema, k=3, require=require).manifest.dependence
     assert found.dependence_loss <= limit
     assert 0 < found.weight < 1
     whole = mc.anonymize(columns, schema, k=3, dependence=1.0).manifest.dependence
     assert free.quasi_identifier_loss < found.quasi_identifier_loss < whole.quasi_identifier_loss
-    diverse = mc.anonymize(
-        columns, schema, k=3, dependence_limit=limit, require={"t_closeness": 0.4}
+    diverse = mc.anonymize(columns, schema, k=3, require={**require, "t_closeness": 0.4})
+    assert diverse.manifest.requirements.limits == {**require, "t_closeness": 0.4}
+    mc.audit(columns, diverse.table, schema).require(**require, t_closeness=0.4)
+
+
+@pytest.mark.parametrize("options", [{}, {"cells": True}])
+def test_a_limit_on_one_column_costs_hardly_more_than_the_best_weight(options):
+    rng = np.random.default_rng(1)
+    columns = {name: rng.normal(size=80) for name in ("x", "z", "noise")}
+    columns["y"] = columns["x"] + 0.3 * rng.normal(size=80)
+    schema = mc.Schema(quasi=["x", "z"], confidential=["noise", "y"])
+    settings = {"k": 4, "method": "mdav", **options}
+    weights = np.geomspace(1e-4, 1, 12)
+    tried = [
+        mc.anonymize(columns, schema, dependence=w, **settings) for w in (0, *weights.tolist())
+    ]
+    losses = [mc.audit(columns, item.table, schema)["dependence_loss.y"] for item in tried]
+    limit = 0.5 * (losses[0] + min(losses))
+    release = mc.anonymize(columns, schema, require={"dependence_loss.y": limit}, **settings)
+    mc.audit(columns, release.table, schema).require(**{"k": 4, "dependence_loss.y": limit})
+    least = min(
+        item.manifest.cells.sse_ratio
+        for item, loss in zip(tried, losses, strict=True)
+        if loss <= limit
     )
-    assert diverse.manifest.dependence.dependence_loss <= limit
-    mc.audit(columns, diverse.table, schema).require(t_closeness=0.4)
+    assert release.manifest.cells.sse_ratio <= 1.1 * least
 
 
-def test_confidential_losses_that_cannot_be_reached_are_refused():
+def test_a_given_weight_stays_and_the_limit_is_checked():
+    rng = np.random.default_rng(0)
+    columns = {"x": rng.normal(size=60), "y": rng.normal(size=60)}
+    schema = mc.Schema(quasi=["x"], confidential=["y"])
+    settings = {"k": 3, "method": "mdav", "dependence": 0.3}
+    loss = mc.anonymize(columns, schema, **settings).manifest.dependence.dependence_loss
+    kept = mc.anonymize(columns, schema, require={"dependence_loss": loss + 1e-6}, **settings)
+    assert kept.manifest.dependence.weight == 0.3
+    with raises(mc.RequirementError, "guarantee.requirement_not_met", measures=["dependence_loss"]):
+        mc.anonymize(columns, schema, require={"dependence_loss": loss - 1e-6}, **settings)
+
+
+def test_dependence_losses_that_cannot_be_reached_are_refused():
     columns = {"x": np.arange(20.0), "y": np.arange(20.0) ** 2}
     schema = mc.Schema(quasi=["x"], confidential=["y"])
-    with raises(
-        mc.RequirementError, "guarantee.requirement_not_met", measures=["dependence_limit"]
-    ):
-        mc.anonymize(columns, schema, k=5, dependence_limit=1e-6)
-    for wrong in (-0.1, 1.1, True, "0.1"):
-        with raises(mc.errors.OptionError, "option.out_of_range", option="dependence_limit"):
-            mc.anonymize(columns, schema, k=5, dependence_limit=wrong)
-    with raises(mc.errors.OptionError, "option.conflict", option="dependence_limit"):
-        mc.anonymize(columns, schema, k=5, dependence_limit=0.1, dependence=0.1)
+    with raises(mc.RequirementError, "guarantee.requirement_not_met", measures=["dependence_loss"]):
+        mc.anonymize(columns, schema, k=5, require={"dependence_loss": 1e-6})

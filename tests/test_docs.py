@@ -115,7 +115,7 @@ def run_blocks(blocks, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in DOCS if shown(name, "python", "sh")])
-def test_snippets_run_in_order(name, tmp_path, monkeypatch):
+def test_snippets_run_in_order(name, blank_figures, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = blocks_of(name)
     if name in APART or name in COMMANDS_RUN_ELSEWHERE:
@@ -140,6 +140,8 @@ def test_the_commands_of_the_survey_page_run_in_order(tmp_path, monkeypatch):
     Path("me.json").write_text(json.dumps(me), encoding="utf-8")
     answers = {"cell": [0, 1] * 12, "tsh": [1.5] * 24, "token": list(range(24))}
     mc.write(mc.read(answers), "answers.csv")
+    past = {**mc.sample_survey(200, seed=1), "answered": [0, 1, 1, 1] * 50}
+    mc.write(mc.read(past), "past.csv")
     run_blocks(shown("surveys.md", "sh"), "surveys.md")
 
 
@@ -154,6 +156,9 @@ def test_the_toml_of_the_guide_is_valid(tmp_path):
         "age",
         "home",
     ]
+    (questions,) = shown("surveys.md", "toml")
+    (tmp_path / "questions.toml").write_text(questions.text, encoding="utf-8")
+    assert len(mc.surveys.load_questionnaire(tmp_path / "questions.toml").questions) == 3
     (run,) = shown("howto/csv.md", "toml")
     (tmp_path / "run.toml").write_text(run.text, encoding="utf-8")
     assert mc.load_run(tmp_path / "run.toml").options == {"gamma": 0.2}

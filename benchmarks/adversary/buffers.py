@@ -13,6 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyreadstat
 
 import microcell as mc
 from benchmarks.adversary.recovery import Attack, Trials
@@ -22,6 +23,7 @@ __all__ = [
     "FILES",
     "FORMATS",
     "FRAMES",
+    "LABELLED",
     "MEMORY",
     "attack_files",
     "attack_frames",
@@ -29,12 +31,14 @@ __all__ = [
     "frame_bytes",
     "make_frame",
     "survivors",
+    "write_with_labels",
 ]
 
 FILES = Attack(
     "bytes of files",
     "nothing",
-    "table file in every format, cells file and manifest: dictionaries, shared strings, metadata",
+    "table file in every format, cells file and manifest: dictionaries, shared strings, labels, "
+    "metadata",
     "a name, or a rare category that the release replaces",
     "a random text of ten letters",
 )
@@ -53,6 +57,12 @@ FORMATS = (
     *(".xlsx", ".sav", ".zsav", ".dta", ".xpt"),
 )
 """Suffixes of all formats that can be written."""
+
+LABELLED: dict[str, Callable[..., None]] = {
+    ".sav": pyreadstat.write_sav,
+    ".dta": pyreadstat.write_dta,
+}
+"""Formats in which a category can be a number with a label."""
 
 FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "numpy": lambda columns: {name: np.asarray(column) for name, column in columns.items()},
@@ -134,12 +144,16 @@ def _trials(content: bytes, columns: dict[str, list[Any]], published: Iterable[s
 def attack_files(method: str, n: int, seed: int, folder: Path) -> Trials:
     """Publish in every format, from a file of the same format if it can be read, and scan."""
     columns = make_frame(n, seed)
-    several = []
-    for suffix in FORMATS:
-        source = folder / f"original{suffix}"
+    sources = [folder / f"original{suffix}" for suffix in FORMATS]
+    for source in sources:
         mc.write(pd.DataFrame(columns), source)
+    for suffix, write_labelled in LABELLED.items():
+        sources.append(folder / f"labelled{suffix}")
+        write_with_labels(columns, sources[-1], write_labelled)
+    several = []
+    for source in sources:
         release = mc.anonymize(source, SCHEMA, k=3, method=method, cells=True)
-        path = folder / f"release{suffix}"
+        path = folder / f"release{source.suffix}"
         release.publish(path, cells=folder / "cells.json")
         files = [path, folder / "cells.json", manifest_path(path)]
         content = b"\n".join(file_bytes(item) for item in files)
@@ -147,9 +161,21 @@ def attack_files(method: str, n: int, seed: int, folder: Path) -> Trials:
     return Trials.pool(several)
 
 
+def write_with_labels(
+    columns: dict[str, list[Any]], path: Path, write: Callable[..., None]
+) -> None:
+    """Write names, towns and notes as numbers whose labels are the texts."""
+    names = ["name", "town", "note"]
+    texts = {name: pd.Categorical(columns[name]) for name in names}
+    frame = pd.DataFrame(columns | {name: texts[name].codes for name in names})
+    labels = {name: dict(enumerate(texts[name].categories)) for name in names}
+    write(frame, path, variable_value_labels=labels)
+
+
 def _published_towns(release: Any) -> set[str]:
     values = release.published.columns["town"]
-    return {values.categories[code] for code in np.unique(values.data)}
+    labels = release.published.origin.value_labels.get("town", dict(enumerate(values.categories)))
+    return {labels[code] for code in np.unique(values.data)}
 
 
 def attack_frames(method: str, n: int, seed: int) -> Trials:

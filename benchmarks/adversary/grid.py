@@ -14,8 +14,10 @@ from benchmarks.adversary import (
     documents,
     linkage,
     minimality,
+    missing,
     outliers,
     ranges,
+    repeating,
     row_order,
     settings,
     weights,
@@ -35,13 +37,18 @@ ATTACKS: tuple[Attack, ...] = (
     minimality.PLAIN,
     buffers.FILES,
     buffers.MEMORY,
+    repeating.COLLECTIONS,
+    repeating.SESSIONS,
     differencing.ONE_LEFT,
     differencing.TWO_PARTITIONS,
     digits.ALL_BUT_ONE,
     weights.WEIGHTS,
+    weights.PERSONS,
     weights.PUBLISHED,
+    missing.MISSING,
     minimality.DEPENDENCE,
     minimality.MERGED,
+    minimality.SEARCHED,
 )
 """All attacks: first those that a release must resist, then those that the documentation admits."""
 
@@ -173,6 +180,8 @@ def _attack_method(profile: Profile, method: str, k: int, seed: int, report: Rep
     about = {"method": method, "k": k, "seed": seed}
     size = {"method": method, "k": k, "n": profile.n, "seed": seed}
     report(weights.WEIGHTS, weights.attack(**size), {"table": "weighted", **about})
+    report(weights.PERSONS, weights.attack_persons(**size), about)
+    report(missing.MISSING, missing.attack(**size), about)
     report(ranges.RANGES, ranges.attack(**size), {"table": "heavy-tailed", **about})
     report(digits.ALL_BUT_TWO, digits.attack_all_but_two(**size), about)
     report(digits.ALL_BUT_ONE, digits.attack_all_but_one(**size), about)
@@ -182,8 +191,10 @@ def _attack_method(profile: Profile, method: str, k: int, seed: int, report: Rep
     report(differencing.ONE_LEFT, one_left, {"table": table, **about})
     if k == 3:  # larger classes have too many assignments
         cells = partial(minimality.attack_cells, **size, classes=profile.classes)
-        report(minimality.PLAIN, cells(dependence=0.0), about)
+        report(minimality.PLAIN, cells(), about)
         report(minimality.DEPENDENCE, cells(dependence=0.5), about)
+        limits = {"column": "ill", "require": {"l_diversity": 2}}
+        report(minimality.SEARCHED, cells(**limits), about)
 
 
 def _attack_once(profile: Profile, report: Report) -> None:
@@ -194,6 +205,13 @@ def _attack_once(profile: Profile, report: Report) -> None:
         for table in profile.tables:
             trials = differencing.attack_two_partitions(table, k, n, seed, ["mdav", "vmdav"])
             report(differencing.TWO_PARTITIONS, trials, {"table": table, "k": k, "seed": seed})
+        for attack, trials_of in (
+            (repeating.COLLECTIONS, repeating.attack_collections),
+            (repeating.SESSIONS, repeating.attack_sessions),
+        ):
+            with TemporaryDirectory() as folder:
+                several = trials_of(k, n, seed, profile.outliers, Path(folder))
+            report(attack, several, {"k": k, "seed": seed})
         with TemporaryDirectory() as folder:
             files = buffers.attack_files("mdav", min(n, 60), seed, Path(folder))
         report(buffers.FILES, files, {"seed": seed})

@@ -10,7 +10,7 @@ less than half of that of the published place, which everybody knows.
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,17 +24,39 @@ from microcell.locations.vault import grid_offsets
 
 RESULTS = Path(__file__).parent.parent / "results"
 
+ROUNDING = 0.1**2 / 12 * 2
+"""Variance of rounding to a tenth of the radius, if homes have variance 1 in each direction."""
+
 Points = np.ndarray
 
 
 @dataclass(frozen=True)
 class Attack:
-    """Result of an attack: victims, homes recovered, and the median error in radii of the cell."""
+    """Result of an attack.
+
+    ``within`` is the number of estimates within the radius of the victim's cell, ``places_within``
+    the same for the published places. Errors are in radii of the cell.
+    """
 
     name: str
     victims: int
     recovered: int
+    within: int
+    places_within: int
     median_error: float | None
+
+
+@dataclass(frozen=True)
+class Score:
+    """Errors of one estimate and of the published place, in radii of the victim's cell."""
+
+    error: float
+    known: float
+
+    @property
+    def recovered(self) -> bool:
+        """True if the home is recovered."""
+        return self.error < 1.0 and self.error < self.known / 2
 
 
 def _list_sum(overview: Overview) -> Points:
@@ -48,16 +70,15 @@ def _places(overview: Overview) -> Points:
     return to_points(*places.reshape(-1, 2).T)
 
 
-def _score(overview: Overview, guess: Points, victim: Points) -> tuple[float, bool]:
-    """Return the error in radii of the victim's cell, and whether the home is recovered."""
+def _score(overview: Overview, guess: Points, victim: Points) -> Score:
     places = _places(overview)
     nearest = int(np.argmin(np.linalg.norm(places - victim, axis=1)))
     radius = overview.cells[nearest].radius
     known = float(great_circle(places[[nearest]], victim)[0])
-    if np.linalg.norm(guess) < 1e-9:  # no estimate
-        return float("inf"), False
-    error = float(great_circle(guess, victim)[0])
-    return error / radius, error < radius and error < known / 2
+    error = float("inf")  # no estimate
+    if np.linalg.norm(guess) > 1e-9:
+        error = float(great_circle(guess, victim)[0])
+    return Score(error / radius, known / radius)
 
 
 def open_service(k: int, colluders: int, **options: Any) -> Anonymizer:
@@ -82,8 +103,9 @@ class Town:
         latitude, longitude = make_city(1, seed=int(self.rng.integers(2**31)))
         return float(latitude[0]), float(longitude[0])
 
-    def change(self, count: int) -> None:
-        """Let ``count`` honest devices sign up, move or cancel."""
+    def change(self, count: int) -> list[str]:
+        """Let ``count`` honest devices sign up, move or cancel; return those that moved."""
+        moved = []
         for _ in range(count):
             turn = int(self.rng.integers(3))
             at = int(self.rng.integers(len(self.accounts)))
@@ -92,9 +114,11 @@ class Town:
                 self.accounts.append(self.service.sign_up(*self.home()))
             elif turn == 1:
                 self.service.move(account.pseudonym, account.token, *self.home())
+                moved.append(account.pseudonym)
             else:
                 self.accounts.pop(at)
                 self.service.cancel(account.pseudonym, account.token)
+        return moved
 
 
 def sum_attack(town: Town, victims: int) -> Attack:
@@ -151,10 +175,16 @@ def _attack(
     return _summary(name, scores)
 
 
-def _summary(name: str, scores: list[tuple[float, bool]]) -> Attack:
-    median = float(np.median([error for error, _ in scores]))
-    recovered = sum(found for _, found in scores)
-    return Attack(name, len(scores), recovered, median if np.isfinite(median) else None)
+def _summary(name: str, scores: list[Score]) -> Attack:
+    median = float(np.median([score.error for score in scores]))
+    return Attack(
+        name=name,
+        victims=len(scores),
+        recovered=sum(score.recovered for score in scores),
+        within=sum(score.error < 1 for score in scores),
+        places_within=sum(score.known < 1 for score in scores),
+        median_error=median if np.isfinite(median) else None,
+    )
 
 
 def sybil_attack(devices: int, k: int, colluders: int, victims: int) -> Attack:
@@ -187,8 +217,10 @@ def sybil_attack(devices: int, k: int, colluders: int, victims: int) -> Attack:
 class Histories:
     """Result of observing all aliases over some days with changes.
 
-    ``below`` is the largest number of devices, over the days, whose history fewer than k share;
-    ``kept`` the mean share of devices whose alias survived a day. Distances are in kilometres.
+    ``below`` is the largest number of devices, over the days, whose history fewer than k share,
+    before and after each publication; ``ended_below`` the same for aliases that ended, by what they
+    showed from beginning to end. ``kept`` is the mean share of devices whose alias survived a day.
+    Distances are in kilometres.
     """
 
     devices: int
@@ -196,6 +228,7 @@ class Histories:
     days: int
     smallest: int
     below: int
+    ended_below: int
     kept: float
     rebuilds: int
     distance: float
@@ -208,20 +241,20 @@ def history_attack(
     """Follow every alias over days with changes, as providers that collude could."""
     town = Town(devices, k, options.pop("colluders", -(-k // 20)), seed, **options)
     histories: dict[str, tuple[Any, ...]] = {}
-    smallest, below = devices, 0
+    smallest, below, ended_below = devices, 0, 0
     kept, ours, free = [], [], []
     for day in range(days + 1):
         if day:
             town.change(round(changes * devices))
+            still = [histories[alias] for alias in _aliases(town) if alias in histories]
+            smallest, below = _counted(still, k, smallest, below)
             town.service.publish()
-        now: dict[str, tuple[Any, ...]] = {}
-        for account in town.accounts:
-            answer = town.service.look_up(account.pseudonym, account.token)
-            if answer.alias is not None:
-                now[answer.alias] = (*histories.get(answer.alias, (day,)), answer.location)
-        groups = Counter(now.values())
-        smallest = min(smallest, *groups.values())
-        below = max(below, sum(size for size in groups.values() if size < k))
+        now = {
+            alias: (*histories.get(alias, (day,)), place) for alias, place in _aliases(town).items()
+        }
+        smallest, below = _counted(now.values(), k, smallest, below)
+        ended = [seen for alias, seen in histories.items() if alias not in now]
+        _, ended_below = _counted(ended, k, devices, ended_below)
         if day:
             kept.append(sum(alias in histories for alias in now) / len(now))
         histories = now
@@ -234,6 +267,7 @@ def history_attack(
         days=days,
         smallest=smallest,
         below=below,
+        ended_below=ended_below,
         kept=float(np.mean(kept)) if kept else 1.0,
         rebuilds=town.service.status().rebuilds,
         distance=float(np.mean([ours[day] for day, _ in free])),
@@ -243,12 +277,114 @@ def history_attack(
     return result
 
 
+def _aliases(town: Town) -> dict[str, Any]:
+    """Return the places of all aliases in use."""
+    answers = [town.service.look_up(one.pseudonym, one.token) for one in town.accounts]
+    return {answer.alias: answer.location for answer in answers if answer.alias is not None}
+
+
+def _counted(
+    histories: Iterable[tuple[Any, ...]], k: int, smallest: int, below: int
+) -> tuple[int, int]:
+    """Update the smallest group and the largest number of devices in groups below k."""
+    sizes = Counter(histories).values()
+    short = sum(size for size in sizes if size < k)
+    return min(smallest, *sizes, smallest), max(below, short)
+
+
 def _free_distance(town: Town, k: int) -> float:
     """Mean distance if the cells were rebuilt freely: cells of k and their exact means."""
     population = town.service._population
     points = population.points[population.occupied()]
     clustering, labels = cluster(points, k)
     return float(great_circle(points, to_points(*clustering.places[labels].T)).mean())
+
+
+# -------------------------------------------------------------------------------- all publications
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What the best linear estimate from all publications knows about homes.
+
+    ``sharpest`` is the smallest remaining standard deviation of a home, relative to before, if the
+    attacker knows which devices each mean was computed of; ``with_colluders`` the same with the
+    homes of the c devices that help most known as well. ``ideal`` is what a single mean of k exact
+    homes leaves: sqrt(1 - 1/k).
+    """
+
+    publications: int
+    builds: int
+    sharpest: float
+    with_colluders: float
+    ideal: float
+
+
+def linear_attack(
+    devices: int, k: int, *, days: int = 30, changes: float = 0.05, seed: int = 0, **options: Any
+) -> Knowledge:
+    """Combine all places ever published, with any weights, knowing who was in which cell.
+
+    Homes are taken as Gaussian around their cell's place; the estimate of least squares is then the
+    best there is, over any number of publications.
+    """
+    town = Town(devices, k, options.pop("colluders", -(-k // 20)), seed, **options)
+    members: dict[int, set[tuple[str, int]]] = {}
+    versions: Counter[str] = Counter()
+    for day in range(days + 1):
+        if day:
+            versions.update(town.change(round(changes * devices)))
+            town.service.publish()
+        population = town.service._population
+        for pseudonym, entry in population.index.items():
+            for build in population.history[entry.slot].tolist():
+                if build > 0:  # negative: it has moved since
+                    members.setdefault(build, set()).add((pseudonym, versions[pseudonym]))
+    publications = town.service.status().publications
+    colluders = town.colluders
+    town.service.close()
+    rows = {item: row for row, item in enumerate(sorted(set().union(*members.values())))}
+    shares = np.zeros((len(members), len(rows)))
+    for number, group in enumerate(members.values()):
+        shares[number, [rows[item] for item in group]] = 1.0 / len(group)
+    return Knowledge(
+        publications=publications,
+        builds=len(members),
+        sharpest=float(np.sqrt(remaining_variances(shares).min())),
+        with_colluders=_with_colluders(shares, colluders),
+        ideal=float(np.sqrt(1 - 1 / k)),
+    )
+
+
+def _covariance(shares: np.ndarray, homes: np.ndarray) -> np.ndarray:
+    """Return the remaining covariance of some homes, given all rounded means."""
+    known = shares @ shares.T + ROUNDING * np.eye(len(shares))
+    part = shares[:, homes]
+    return np.eye(len(homes)) - part.T @ np.linalg.solve(known, part)
+
+
+def remaining_variances(shares: np.ndarray) -> np.ndarray:
+    """Return the variance of each home, of 1 before, that is left given all rounded means."""
+    known = shares @ shares.T + ROUNDING * np.eye(len(shares))
+    return 1.0 - np.einsum("ij,ij->j", shares, np.linalg.solve(known, shares))
+
+
+def _with_colluders(shares: np.ndarray, colluders: int, victims: int = 20) -> float:
+    """Return the smallest deviation over the most exposed homes if colluders are in their cells.
+
+    Colluders are chosen one after another, each the most useful.
+    """
+    worst = 1.0
+    for victim in np.argsort(remaining_variances(shares))[:victims].tolist():
+        near = np.flatnonzero(shares[shares[:, victim] > 0].any(axis=0))
+        left, at = _covariance(shares, near), int(np.searchsorted(near, victim))
+        for _ in range(colluders):
+            gain = left[at] ** 2 / np.maximum(np.diag(left), 1e-9)
+            gain[at] = -1.0
+            one = int(np.argmax(gain))
+            left = left - np.outer(left[one], left[one]) / max(left[one, one], 1e-9)
+        worst = min(worst, float(left[at, at]))
+    return float(np.sqrt(worst))
 
 
 # -------------------------------------------------------------------------------- mechanisms
@@ -342,6 +478,10 @@ def main(devices: int = 4_000, k: int = 20, days: int = 30) -> None:
             )
         ],
         "histories": asdict(history_attack(devices, k, days=days)),
+        "all publications": asdict(linear_attack(min(devices, 50 * k), k, days=days)),
+        "all publications, many changes": asdict(
+            linear_attack(min(devices, 50 * k), k, days=days, changes=0.25, share=0.05)
+        ),
         "mechanisms": [asdict(row) for size in (10, 25, 105) for row in mechanisms(size)],
     }
     text = json.dumps(results, indent=2)

@@ -14,6 +14,7 @@ __all__ = [
     "DEPENDENCE",
     "MERGED",
     "PLAIN",
+    "SEARCHED",
     "attack_cells",
     "attack_merged",
     "consistent_marginals",
@@ -54,6 +55,17 @@ MERGED = Attack(
     "([merged cells](explain/limits.md#cells-that-depend-on-confidential-values))",
 )
 
+SEARCHED = Attack(
+    "minimality with a search within limits",
+    _KNOWLEDGE,
+    "table file of a release that requires `l_diversity=2`",
+    "who in a class of k to 2k - 1 has which diagnosis",
+    PLAIN.baseline,
+    promised=False,
+    advice="a larger k in place of the requirement if an outsider may know this much "
+    "([merged cells](explain/limits.md#cells-that-depend-on-confidential-values))",
+)
+
 _LARGEST = 4
 """Classes with more members have too many assignments to try them all."""
 
@@ -70,26 +82,26 @@ def _people(n: int, seed: int) -> dict[str, NDArray[Any]]:
 
 
 def attack_cells(
-    method: str, k: int, n: int, seed: int, *, dependence: float, classes: int
+    method: str, k: int, n: int, seed: int, *, classes: int, column: str = "income", **options: Any
 ) -> Trials:
     """Exclude the assignments for which the method would not have made these cells."""
     people = _people(n, seed)
-    schema = mc.Schema(quasi=["age", "height"], confidential=["income"], drop=["ill"])
-    options = {"dependence": dependence} if dependence else {}
+    other = "ill" if column == "income" else "income"
+    schema = mc.Schema(quasi=["age", "height"], confidential=[column], drop=[other])
     labels = release_people(people, schema, method, k, **options).partition.labels
     rng = np.random.default_rng([seed, 15])
     hits, chances = [], []
     for cell in rng.permutation(labels.max() + 1):
         members = np.flatnonzero(labels == cell)
-        values = people["income"][members]
-        if len(members) > _LARGEST or len(set(values.tolist())) < len(members):
+        values = people[column][members]
+        every = sorted(set(permutations(values.tolist())))
+        if len(members) > _LARGEST or len(every) == 1:
             continue
         fitting = []
-        every = list(permutations(sorted(values.tolist())))
         for assigned in every:
-            income = people["income"].copy()
-            income[members] = assigned
-            again = release_people({**people, "income": income}, schema, method, k, **options)
+            changed = people[column].copy()
+            changed[members] = assigned
+            again = release_people({**people, column: changed}, schema, method, k, **options)
             if _same_cells(again.partition.labels, labels):
                 fitting.append(assigned)
         guess = fitting[int(rng.integers(len(fitting)))]

@@ -2,16 +2,30 @@
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
 from typing import Any
 
 import microcell as mc
+from benchmarks.fuzz.fields import (
+    TAME_TEXTS,
+    UNCHANGED,
+    Field,
+    booleans,
+    dates,
+    datetimes,
+    floats,
+    is_missing,
+    many_texts,
+    nasty_texts,
+    singles,
+    small_integers,
+    token,
+    with_missing,
+)
+from benchmarks.fuzz.relations import make_related
 
-__all__ = ["FORMATS", "SOURCES", "Case", "Field", "make_case"]
-
-Maker = Callable[[random.Random, int], list[Any]]
+__all__ = ["FORMATS", "SOURCES", "Case", "make_case"]
 
 FORMATS = (
     *(".csv", ".tsv", ".txt", ".jsonl", ".ndjson"),
@@ -31,23 +45,6 @@ SOURCES = (
 
 LOSSY_SOURCES = (".csv", ".tsv", ".jsonl", ".dta", ".sav")
 """Files that cannot hold every value, or whose types are inferred: their tables are tamer."""
-
-_LETTERS = "bcdfghjklmnpqrstvwxz"
-
-
-@dataclass(frozen=True)
-class Field:
-    """A column: its role, the type of its values, and the values (None where missing)."""
-
-    name: str
-    role: str
-    type: str
-    values: Sequence[Any]
-    column: mc.Column | None = None
-
-    def take(self, rows: Sequence[int]) -> "Field":
-        """Return the field with these rows."""
-        return replace(self, values=[self.values[row] for row in rows])
 
 
 @dataclass(frozen=True)
@@ -93,115 +90,6 @@ class Case:
         ]
 
 
-def is_missing(value: Any) -> bool:
-    """Return True for None and NaN."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def token(rng: random.Random, start: str) -> str:
-    """Return a text that appears nowhere by accident."""
-    return start + "".join(rng.choices(_LETTERS, k=10))
-
-
-# ------------------------------------------------------------------------------------------- values
-
-_NASTY_TEXTS = (
-    *("a ", " a", "  ", "a\tb", "a,b", "a;b", 'a"b', '"a"', "'a'", "''", "a\nb", "a\r\nb", "\r"),
-    *("NA", "null", "None", "nan", "NaN", "inf", "-", "--", "TRUE", "false", "N/A", "#N/A"),
-    *("1", "1.0", "007", "1e5", "0x10", "1,5", "-5", "+5", "1_000", "٣", "2020-01-01", "12:30"),
-    *("=1+1", "+1+1", "-1+1", "@a", "\ta", "\ra", "'=1+1", "''=1", "=", "@", "'", "'-5"),
-    *("\ufeff", "\ufeffa", "é", "e\u0301", "日本", "😀", "\u202eabc", "\u200b", "a\u2028b", "\x7f"),
-    *("a\0", "b\0x", "\0", "\x01", "\x1b[0m", "_x0041_", "<a>&amp;", "]]>", "\ufffe", "\ud7ff"),
-    *("", "#", "#comment", "\\", "\\n", "\\N", "{", "[1]", "x" * 300, "é" * 130, " \u00a0"),
-)
-_TAME_TEXTS = ("alpha", "beta", "gamma", "delta", "a b", "ö", "A-1", "x_y")
-
-
-def _nasty_texts(rng: random.Random, n: int) -> list[Any]:
-    pool = rng.sample(_NASTY_TEXTS, rng.randint(1, 6)) + rng.sample(_TAME_TEXTS, rng.randint(0, 3))
-    return rng.choices(pool, k=n)
-
-
-def _tame_texts(rng: random.Random, n: int) -> list[Any]:
-    return rng.choices(rng.sample(_TAME_TEXTS, rng.randint(1, 5)), k=n)
-
-
-def _many_texts(rng: random.Random, n: int) -> list[Any]:
-    return [f"v{row}-{rng.randrange(10**6)}" for row in range(n)]
-
-
-def _small_integers(rng: random.Random, n: int) -> list[Any]:
-    low = rng.choice([-3, 0, 18, 10**6])
-    width = rng.choice([0, 1, 5, 80])
-    return [rng.randint(low, low + width) for _ in range(n)]
-
-
-def _large_integers(rng: random.Random, n: int) -> list[Any]:
-    edges = [0, 2**31, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**62 + 1]
-    return [rng.choice(edges) for _ in range(n)]
-
-
-def _floats(rng: random.Random, n: int) -> list[Any]:
-    digits = rng.choice([0, 1, 2, 17])
-    scale = 10.0 ** rng.choice([-5, 0, 0, 0, 3, 9])
-    return [round(rng.gauss(0, 1) * scale, digits) for _ in range(n)]
-
-
-def _nasty_floats(rng: random.Random, n: int) -> list[Any]:
-    pool = [0.0, -0.0, 0.1, 1 / 3, 5e-324, 2.2e-308, 1e-100, 1e16, 1e22, 1.7e308, -1e300, 123456.7]
-    if rng.random() < 0.2:
-        pool += [math.inf, -math.inf]
-    return [rng.choice(pool) for _ in range(n)]
-
-
-def _singles(rng: random.Random, n: int) -> list[Any]:
-    return [rng.choice([0.5, 0.1, 1e-30, 3e38, 16777217.0, rng.gauss(0, 1)]) for _ in range(n)]
-
-
-def _booleans(rng: random.Random, n: int) -> list[Any]:
-    return [rng.random() < 0.4 for _ in range(n)]
-
-
-def _dates(rng: random.Random, n: int) -> list[Any]:
-    first = rng.choice([date(1950, 1, 1), date(2020, 2, 27), date(1899, 12, 20), date(1600, 1, 1)])
-    return [first + timedelta(days=rng.randint(0, rng.choice([1, 400, 20_000]))) for _ in range(n)]
-
-
-def _recent_dates(rng: random.Random, n: int) -> list[Any]:
-    return [date(2000, 1, 1) + timedelta(days=rng.randrange(999)) for _ in range(n)]
-
-
-def _datetimes(rng: random.Random, n: int) -> list[Any]:
-    step = rng.choice([86_400_000_000, 1_000_000, 1_000, 1])
-    start = datetime(rng.choice([1925, 1970, 2024]), 5, 1)
-    return [start + timedelta(microseconds=step * rng.randint(0, 10**5)) for _ in range(n)]
-
-
-_UNCHANGED: dict[str, tuple[tuple[str, Maker], ...]] = {
-    "nasty": (
-        ("text", _nasty_texts),
-        ("text", _nasty_texts),
-        ("integer", _large_integers),
-        ("float", _nasty_floats),
-        ("single", _singles),
-        ("date", _dates),
-        ("datetime", _datetimes),
-    ),
-    "tame": (
-        ("text", _tame_texts),
-        ("text", _many_texts),
-        ("integer", _small_integers),
-        ("float", _floats),
-        ("boolean", _booleans),
-        ("date", _recent_dates),
-    ),
-}
-
-
-def _with_missing(rng: random.Random, values: list[Any], share: float) -> list[Any]:
-    return [None if rng.random() < share else value for value in values]
-
-
 # ---------------------------------------------------------------------------------------- columns
 
 
@@ -209,7 +97,7 @@ def _numeric(rng: random.Random, n: int, name: str) -> list[Field]:
     publish = rng.choice([None, "mean", "median", "range"])
     column = mc.Column(name, kind="numeric", publish=publish, weight=rng.choice([1.0, 1.0, 2.5]))
     kind, maker = rng.choice(
-        [("integer", _small_integers), ("float", _floats), ("float", _floats), ("single", _singles)]
+        [("integer", small_integers), ("float", floats), ("float", floats), ("single", singles)]
     )
     values = maker(rng, n)
     if rng.random() < 0.15:
@@ -221,11 +109,9 @@ def _numeric(rng: random.Random, n: int, name: str) -> list[Field]:
 
 
 def _ordinal(rng: random.Random, n: int, name: str) -> list[Field]:
-    order = tuple(rng.sample(_TAME_TEXTS, rng.randint(2, 6)))
+    order = tuple(rng.sample(TAME_TEXTS, rng.randint(2, 6)))
     if rng.random() < 0.3:
-        return [
-            Field(name, "quasi", "integer", _small_integers(rng, n), mc.Column(name, "ordinal"))
-        ]
+        return [Field(name, "quasi", "integer", small_integers(rng, n), mc.Column(name, "ordinal"))]
     column = mc.Column(name, kind="ordinal", order=order)
     return [Field(name, "quasi", "text", rng.choices(order, k=n), column)]
 
@@ -233,13 +119,13 @@ def _ordinal(rng: random.Random, n: int, name: str) -> list[Field]:
 def _nominal(rng: random.Random, n: int, name: str) -> list[Field]:
     column = mc.Column(name, kind="nominal")
     if rng.random() < 0.2:
-        return [Field(name, "quasi", "boolean", _booleans(rng, n), column)]
+        return [Field(name, "quasi", "boolean", booleans(rng, n), column)]
     common = rng.sample(("alpha", "beta", "gamma"), rng.randint(1, 3))
     values = rng.choices(common, k=n)
     for _ in range(rng.choice([0, 1, 2, n // 5])):
         values[rng.randrange(n)] = token(rng, "Rtown")
     if rng.random() < 0.1:
-        values = _nasty_texts(rng, n)
+        values = nasty_texts(rng, n)
     return [Field(name, "quasi", "text", values, column)]
 
 
@@ -250,7 +136,7 @@ def _code(rng: random.Random, n: int, name: str) -> list[Field]:
 
 
 def _moment(rng: random.Random, n: int, name: str) -> list[Field]:
-    kind, maker = rng.choice([("date", _dates), ("datetime", _datetimes)])
+    kind, maker = rng.choice([("date", dates), ("datetime", datetimes)])
     return [Field(name, "quasi", kind, maker(rng, n), mc.Column(name, kind="datetime"))]
 
 
@@ -294,30 +180,54 @@ def make_case(seed: int) -> Case:
     tame = source in LOSSY_SOURCES or rng.random() < 0.5
     k = rng.choice([2, 2, 3, 3, 4, 5, 7])
     n = _draw_size(rng, k)
-    names = iter(_names(rng, 12, odd=source not in (".dta", ".sav")))
-    fields: list[Field] = []
-    if rng.random() < 0.8:
-        who = [token(rng, "Pname") for _ in range(n)]
-        fields.append(Field(next(names), "identifiers", "text", who))
+    names = iter(_names(rng, 18, odd=source not in (".dta", ".sav")))
+    fields = _people(rng, n, k, names)
     n_quasi = 1 if n > 1000 else rng.choice([1, 1, 2, 2, 3, 4])
     for _ in range(n_quasi):
         make = rng.choice(_QUASI)
         fields += _sometimes_missing(rng, make(rng, n, next(names)))
-    pool = _UNCHANGED["tame" if tame else "nasty"] + _UNCHANGED["tame"][: 0 if tame else 3]
+    if n <= 1000 and rng.random() < 0.12:
+        fields += _sometimes_missing(rng, make_related(rng, n, names))
+    pool = UNCHANGED["tame" if tame else "nasty"] + UNCHANGED["tame"][: 0 if tame else 3]
     for _ in range(rng.choice([0, 1, 1, 2, 3])):
         kind, maker = rng.choice(pool)
         role = rng.choice(["confidential", "confidential", "keep", "drop"])
-        values = _with_missing(rng, maker(rng, n), rng.choice([0, 0, 0.2, 1.0 if n < 9 else 0]))
+        values = with_missing(rng, maker(rng, n), rng.choice([0, 0, 0.2, 1.0 if n < 9 else 0]))
         if role == "drop":
             kind, values = "text", [token(rng, "Nnote") for _ in range(n)]
-        fields.append(Field(next(names), role, kind, values))
+        fields.append(_sometimes_rounded(rng, Field(next(names), role, kind, values)))
     if n > 1000:
-        fields.append(Field(next(names), "confidential", "text", _many_texts(rng, n)))
+        fields.append(Field(next(names), "confidential", "text", many_texts(rng, n)))
     fields += _strata_and_weights(rng, n, k, names)
     rng.shuffle(fields)
     fields = [_fit_source(item, source) for item in fields]
     case = Case(seed, tuple(fields), _schema(fields, rng), source, suffix, k, "mdav")
     return _with_settings(rng, case)
+
+
+def _people(rng: random.Random, n: int, k: int, names: Iterator[str]) -> list[Field]:
+    """Return a column of names, or a column of persons who may have several rows."""
+    if rng.random() < 0.12:
+        people = [token(rng, "Pname") for _ in range(max(k, n // rng.choice([1, 2, 3, 8])))]
+        shares = [rng.paretovariate(1.0) for _ in people]
+        who = [*people, *rng.choices(people, shares, k=n)][:n]
+        rng.shuffle(who)
+        return [Field(next(names), "person", "text", who)]
+    if rng.random() < 0.8:
+        who = [token(rng, "Pname") for _ in range(n)]
+        return [Field(next(names), "identifiers", "text", who)]
+    return []
+
+
+def _sometimes_rounded(rng: random.Random, item: Field) -> Field:
+    """Let the schema round a confidential number."""
+    if item.role != "confidential" or item.type not in ("integer", "float"):
+        return item
+    largest = max((abs(value) for value in item.values if not is_missing(value)), default=0)
+    if not 0 < largest < 1e12 or rng.random() < 0.5:
+        return item
+    step = rng.choice([1, 2, 5, 10, 0.5, 0.25, 1000])
+    return replace(item, column=mc.Column(item.name, kind="numeric", round=step))
 
 
 def _draw_size(rng: random.Random, k: int) -> int:
@@ -335,7 +245,7 @@ def _sometimes_missing(rng: random.Random, fields: list[Field]) -> list[Field]:
     if rng.random() < 0.75:
         return fields
     share = rng.choice([0.1, 0.3, 0.8])
-    return [replace(item, values=_with_missing(rng, list(item.values), share)) for item in fields]
+    return [replace(item, values=with_missing(rng, list(item.values), share)) for item in fields]
 
 
 def _strata_and_weights(rng: random.Random, n: int, k: int, names: Any) -> list[Field]:
@@ -381,12 +291,14 @@ def _schema(fields: Sequence[Field], rng: random.Random) -> mc.Schema:
     return mc.Schema(
         identifiers=names("identifiers"),
         quasi=[_adapted(item) for item in fields if item.role == "quasi" and item.column],
-        confidential=names("confidential"),
+        person=names("person"),
+        confidential=[item.column or item.name for item in fields if item.role == "confidential"],
         weight=weight[0] if weight else None,
         strata=names("strata"),
         keep=names("keep"),
         drop=names("drop"),
         dominance=rng.choice([(1, 0.5), (1, 0.5), (1, 1.0), (2, 1.0)]),
+        person_cells=rng.choice(["rows", "together"]) if names("person") else "rows",
     )
 
 
@@ -407,6 +319,8 @@ def _with_settings(rng: random.Random, case: Case) -> Case:
         *("data.bad_weight", "data.weight_ratio", "option.out_of_range", "schema.wrong_kind"),
         *("schema.category_order", "data.missing_values"),
     }
+    if case.schema.person_cells == "together" and case.schema.strata:
+        refusals |= {"schema.invalid"}  # a person has rows in several strata
     settings["missing"] = rng.choice(["error", "drop", "impute", "impute"])
     if settings["missing"] != "impute" and rng.random() < 0.95:
         gaps = 0 if settings["missing"] == "error" else rng.randint(0, max(0, case.n_rows - case.k))
@@ -416,14 +330,23 @@ def _with_settings(rng: random.Random, case: Case) -> Case:
     quasi = case.schema.quasi
     if rng.random() < 0.08 and len(quasi) > 1:
         settings["blocks"] = rng.choice([1, 1, [[column.name] for column in quasi]])
+        if any(column.related for column in quasi):
+            refusals |= {"schema.invalid"}  # related columns must be in one block
     elif rng.random() < 0.15 and case.schema.confidential:
         settings["require"] = rng.choice(
-            [{"l_diversity": 2}, {"l_diversity": 2}, {"t_closeness": 0.4}, {"k": case.k + 1}]
+            [
+                {"l_diversity": 2},
+                {"l_diversity": 2},
+                {"homogeneous_records": 0},
+                {"t_closeness": 0.4},
+                {"k": case.k + 1},
+            ]
         )
         refusals |= {"guarantee.requirement_not_met"}
-    elif rng.random() < 0.05 and case.schema.confidential:
-        settings["dependence"] = 0.3
-        refusals |= {"option.conflict"}
+    elif rng.random() < 0.08 and case.schema.confidential:
+        settings |= _dependence(rng, case)
+        refusals |= {"option.conflict", "option.unsupported", "guarantee.requirement_not_met"}
+        refusals |= {"option.unknown"}  # no confidential column has a dependence loss
     elif rng.random() < 0.15:
         settings["cells"] = rng.choice([True, "balls"])
         refusals |= {"option.unsupported", "option.conflict"}
@@ -444,6 +367,18 @@ def _with_settings(rng: random.Random, case: Case) -> Case:
         with_cells="cells" in settings,
         fault=fault,
         refusals=frozenset(refusals),
+    )
+
+
+def _dependence(rng: random.Random, case: Case) -> dict[str, Any]:
+    """Return settings that preserve dependence: by weight, within a limit, or with cells."""
+    return rng.choice(
+        [
+            {"dependence": 0.3},
+            {"dependence": {column.name: 0.2 for column in case.schema.confidential[:2]}},
+            {"require": {"dependence_loss": rng.choice([0.2, 0.6])}},
+            {"dependence": 0.3, "cells": True, "regression": rng.choice(["linear", "neighbours"])},
+        ]
     )
 
 
@@ -475,7 +410,7 @@ def _method(rng: random.Random, case: Case) -> tuple[str, dict[str, Any]]:
             ("vmdav", {}),
             ("bisect", {}),
             ("anneal", {"steps": 20}),
-            ("pcl", {}),
+            ("pcl", {"iterations": 5, "shakes": 5}),
             ("auto", {"effort": "fast"}),
         ]
     )

@@ -16,7 +16,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pyreadstat
 
-__all__ = ["convert", "read_columns"]
+__all__ = ["convert", "ordered_columns", "read_columns"]
 
 Columns = dict[str, list[Any]]
 
@@ -28,7 +28,7 @@ def read_columns(path: Path) -> Columns:
 
 def _read_text(path: Path, delimiter: str = ",") -> Columns:
     # The csv module does not tell a quoted empty field from an empty one; both are missing here.
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.reader(file, delimiter=delimiter, strict=True))
     return _transposed(rows[0], rows[1:])
 
@@ -56,6 +56,18 @@ def _read_parquet(path: Path) -> Columns:
 def _read_arrow(path: Path) -> Columns:
     with pa.ipc.open_file(path) as reader:
         return _from_arrow(reader.read_all())
+
+
+def ordered_columns(path: Path) -> set[str]:
+    """Return the columns of a file whose categories are in an order of their own."""
+    if path.suffix == ".parquet":
+        schema = pa.parquet.read_schema(path)
+    elif _READERS[path.suffix] is _read_arrow:
+        with pa.ipc.open_file(path) as reader:
+            schema = reader.schema
+    else:
+        return set()
+    return {field.name for field in schema if pa.types.is_dictionary(field.type)}
 
 
 def _from_arrow(table: pa.Table) -> Columns:

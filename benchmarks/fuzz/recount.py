@@ -5,7 +5,7 @@ import json
 import math
 import re
 import struct
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import Any
 
 import microcell as mc
 from benchmarks.adversary.buffers import file_bytes
-from benchmarks.fuzz.cases import Case, Field, is_missing
-from benchmarks.fuzz.readers import Columns, convert, read_columns
+from benchmarks.fuzz.cases import Case
+from benchmarks.fuzz.fields import Field, is_missing
+from benchmarks.fuzz.readers import Columns, convert, ordered_columns, read_columns
 from benchmarks.fuzz.sources import HIDDEN, make_source
 
 __all__ = ["RecountError", "anonymize", "check", "publish", "recount", "run_case"]
@@ -85,7 +86,9 @@ def recount(case: Case, release: Any, output: Path) -> None:
     manifest = check_digests(case, output)
     columns = read_columns(output)
     by_role = {item.name: item for item in case.fields}
-    expected = [name for name in by_role if by_role[name].role not in ("identifiers", "drop")]
+    expected = [
+        name for name in by_role if by_role[name].role not in ("identifiers", "person", "drop")
+    ]
     check(list(columns) == expected, "the columns are those to publish, in their order")
     rows = case.released_rows()
     n_read = {len(values) for values in columns.values()}
@@ -96,7 +99,9 @@ def recount(case: Case, release: Any, output: Path) -> None:
     for name in expected:
         if by_role[name].role != "quasi":
             _check_unchanged(case, by_role[name].take(published), columns[name])
-    _check_classes(case, manifest, columns)
+    persons = [item.take(published).values for item in case.of_role("person")]
+    _check_classes(case, manifest, columns, persons[0] if persons else range(len(published)))
+    _check_relations(case, columns)
     if manifest.get("blocks") is None:
         _check_representatives(case, release, published, order, columns)
     _check_bytes(case, output, columns)
@@ -121,6 +126,9 @@ def _check_unchanged(case: Case, item: Field, values: Sequence[Any]) -> None:
     for row, (before, raw) in enumerate(zip(item.values, values, strict=True), start=1):
         if case.publish.get("escape_formulas") and item.type == "text":
             _check_escaped(raw)
+        if item.column is not None and not is_missing(before):
+            _check_rounded(item, before, convert(raw, item.type, case.suffix))
+            continue
         try:
             same = any(
                 _equal(before, convert(form, item.type, case.suffix), item.type, case.suffix)
@@ -133,18 +141,33 @@ def _check_unchanged(case: Case, item: Field, values: Sequence[Any]) -> None:
         check(same, f"{item.role} {item.type} {before!r} became {raw!r} (row {row})")
 
 
+def _check_rounded(item: Field, before: Any, after: Any) -> None:
+    """Check that a number is published as the nearest multiple of a step."""
+    assert item.column is not None
+    step = item.column.round
+    what = f"{before!r} rounded to multiples of {step} became {after!r}"
+    check(after is not None and abs(after - before) <= step / 2 * (1 + 1e-9), what)
+    check(abs(after / step - round(after / step)) <= 1e-9 * max(1, abs(after / step)), what)
+
+
 def _forms(case: Case, item: Field, raw: Any) -> list[Any]:
     """Return what a value of the file may stand for: a text may have been escaped."""
-    escaped = case.publish.get("escape_formulas") and item.type == "text" and isinstance(raw, str)
-    return [raw[1:]] if escaped and re.match(r"'+[=+\-@\t\r]", raw) else [raw]
+    escapes = case.publish.get("escape_formulas") and item.type == "text" and isinstance(raw, str)
+    if not escapes or not raw.startswith("'"):
+        return [raw]
+    return [raw[1:]] if _is_formula(raw.lstrip("'")) else [raw]
 
 
 _NUMBER = re.compile(r"[+-]?[\d.,]+([eE][+-]?\d+)?( to [+-]?[\d.,]+([eE][+-]?\d+)?)?")
 
 
 def _check_escaped(raw: Any) -> None:
-    risky = isinstance(raw, str) and raw[:1] in tuple("=+-@\t\r")
-    check(not risky or _NUMBER.fullmatch(raw), f"a formula is not escaped: {raw!r}")
+    check(not (isinstance(raw, str) and _is_formula(raw)), f"a formula is not escaped: {raw!r}")
+
+
+def _is_formula(text: str) -> bool:
+    """Return whether a spreadsheet program may run the text; numbers with a sign are harmless."""
+    return text[:1] in tuple("=+-@\t\r") and _NUMBER.fullmatch(text) is None
 
 
 _WITHOUT_NEGATIVE_ZERO = (".xlsx", ".xpt", ".sav", ".zsav")
@@ -175,36 +198,66 @@ def _shortest(single: float) -> float:
     return single
 
 
-def _check_classes(case: Case, manifest: dict[str, Any], columns: Columns) -> None:
+def _check_classes(
+    case: Case, manifest: dict[str, Any], columns: Columns, persons: Sequence[Any]
+) -> None:
+    """Count the people of each class; ``persons`` tells whom each record of the file is about."""
     keys = [item.name for item in case.of_role("quasi", "strata")]
-    k = manifest["k"]
-    blocks = manifest.get("blocks")
+    k, blocks = manifest["k"], manifest.get("blocks")
     required = case.settings.get("require", {})
     least = max(case.k, required.get("k", 0))
     check(k >= case.k or blocks is not None, "the manifest states the requested k")
-    smallest = min(Counter(_classes(columns, keys)).values())
+    smallest = _smallest_class(columns, keys, persons)
     check(smallest >= k, f"a class of {smallest}, below k = {k}")
     check(smallest >= least or blocks is not None, f"a class of {smallest}, below {least}")
     if blocks is not None:
         strata = [item.name for item in case.of_role("strata")]
+        parts = {column.name: column.parts for column in case.schema.quasi}
         for names in blocks["columns"]:
-            parts = [
-                part
-                for column in case.schema.quasi
-                if column.name in names
-                for part in column.parts
-            ]
-            sizes = Counter(_classes(columns, [*parts, *strata]))
-            check(min(sizes.values()) >= case.k, "a block has a class below k")
-    if "l_diversity" in required:
-        for item in case.of_role("confidential"):
-            values = defaultdict(set)
-            for label, value in zip(_classes(columns, keys), columns[item.name], strict=True):
-                values[label].add(None if value == "" or is_missing(value) else value)
-            check(
-                min(map(len, values.values())) >= required["l_diversity"],
-                f"a class has too few values of {item.name}",
-            )
+            block = [part for name in names for part in parts[name]]
+            smallest = _smallest_class(columns, [*block, *strata], persons)
+            check(smallest >= case.k, "a block has a class below k")
+    distinct = required.get("l_diversity", 2 if "homogeneous_records" in required else 1)
+    for item in case.of_role("confidential"):
+        values = defaultdict(set)
+        for label, value in zip(_classes(columns, keys), columns[item.name], strict=True):
+            values[label].add(None if value == "" or is_missing(value) else value)
+        fewest = min(map(len, values.values()))
+        check(fewest >= distinct, f"a class has too few values of {item.name}")
+
+
+def _smallest_class(columns: Columns, keys: Sequence[str], persons: Sequence[Any]) -> int:
+    """Return the fewest people of a class."""
+    people = defaultdict(set)
+    for label, person in zip(_classes(columns, keys), persons, strict=True):
+        people[label].add(person)
+    return min(map(len, people.values()))
+
+
+def _check_relations(case: Case, columns: Columns) -> None:
+    """Check that dates are in order, and that differences and sums are right."""
+    types = {item.name: item.type for item in case.of_role("quasi")}
+    empty = {item.name for item in case.of_role("quasi") if all(map(is_missing, item.values))}
+
+    def read(name: str) -> list[Any]:
+        return [convert(raw, types[name], case.suffix) for raw in columns[name]]
+
+    for column in case.schema.quasi:
+        if not column.related:
+            continue
+        others = [read(name) for name in column.related]
+        for value, *terms in zip(read(column.name), *others, strict=True):
+            what = f"{column.name} {value!r} of {terms!r}"
+            if value is None and column.name in empty:
+                continue  # a column without values may have no type
+            if any(term is None for term in terms):
+                check(column.after or value is None, f"missing if a part is missing: {what}")
+            elif column.difference_of:
+                check(value == (terms[0] - terms[1]).days, f"the difference: {what}")
+            elif column.sum_of:
+                check(abs(value - sum(terms)) <= 1e-6, f"the sum: {what}")
+            else:
+                check(value is None or value >= terms[0], f"in order: {what}")
 
 
 def _classes(columns: Columns, keys: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -221,7 +274,7 @@ def _check_representatives(
     cell_of = [int(labels[position]) for position in order]
     for item in case.of_role("quasi"):
         column = item.column
-        if column is None or column.kind == "location":
+        if column is None or column.kind == "location" or column.related:
             continue
         members: dict[int, list[Any]] = defaultdict(list)
         for row, cell in zip(published, cell_of, strict=True):
@@ -299,6 +352,8 @@ def _check_bytes(case: Case, output: Path, columns: Columns) -> None:
     published = {
         value for item in case.of_role("quasi") for value in columns[item.name] if value is not None
     }
+    ordinal = [column.name for column in case.schema.quasi if column.kind == "ordinal"]
+    check(ordered_columns(output) <= set(ordinal), "only ordinal columns have ordered categories")
     for name in outputs(case):
         content = file_bytes(output.with_name(name))
         left = _tokens_in(content) - {str(value).lstrip("'") for value in published}

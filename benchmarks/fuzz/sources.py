@@ -1,7 +1,8 @@
 """Tables in every form that the library accepts, written without its help.
 
-Where a form can hide bytes (values under a null, rows outside a slice, unused categories, bits of a
-NaN), they are filled with ``HIDDEN`` patterns, which must not appear in anything published.
+Where a form can hide bytes (values under a null, rows outside a slice, unused categories and
+labels, bits of a NaN), they are filled with ``HIDDEN`` patterns, which must not appear in anything
+published.
 """
 
 import csv
@@ -20,7 +21,8 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pyreadstat
 
-from benchmarks.fuzz.cases import Case, Field, is_missing
+from benchmarks.fuzz.cases import Case
+from benchmarks.fuzz.fields import Field, is_missing
 
 __all__ = ["HIDDEN", "make_source"]
 
@@ -232,7 +234,8 @@ def _rows(fields: Sequence[Field]) -> list[tuple[Any, ...]]:
 
 
 def _write_csv(fields: Sequence[Field], path: Path, delimiter: str = ",") -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
+    # With a mark of the file in front, the mark at the start of a first name belongs to the name.
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
         writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
         writer.writerow([item.name for item in fields])
         for row in _rows(fields):
@@ -258,15 +261,20 @@ def _write_arrow(fields: Sequence[Field], path: Path) -> None:
 
 
 def _write_stata(fields: Sequence[Field], path: Path) -> None:
-    pyreadstat.write_dta(_stat_frame(fields), path)
+    pyreadstat.write_dta(_stat_frame(fields), path, variable_value_labels=_labels(fields))
 
 
 def _write_spss(fields: Sequence[Field], path: Path) -> None:
-    pyreadstat.write_sav(_stat_frame(fields), path)
+    pyreadstat.write_sav(_stat_frame(fields), path, variable_value_labels=_labels(fields))
 
 
 def _stat_frame(fields: Sequence[Field]) -> pl.DataFrame:
     return _as_polars(fields).with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))
+
+
+def _labels(fields: Sequence[Field]) -> dict[str, dict[int, str]]:
+    """Return labels of whole numbers that no record has."""
+    return {item.name: {2**20 + 1: HIDDEN_TEXT} for item in fields if item.type == "integer"}
 
 
 _WRITERS: dict[str, Callable[[Sequence[Field], Path], None]] = {

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from microcell import (
-        cells,
         dask,
         errors,
         increments,
@@ -27,19 +26,11 @@ if TYPE_CHECKING:
         surveys,
     )
     from microcell.allocation import allocate
-    from microcell.api import (
-        anonymize,
-        assign,
-        audit,
-        inspect,
-        partition,
-        publish,
-        read,
-        write,
-    )
+    from microcell.api import anonymize, audit, inspect, partition, publish, read, write
+    from microcell.assignment import assign
     from microcell.cells import Cells, load_cells
     from microcell.errors import GuaranteeError, MicrocellError, RequirementError
-    from microcell.methods import distortion, pcl, refine
+    from microcell.methods import distortion, lower_bound, pcl, refine
     from microcell.model import Audit, Column, Measure, Partition, Schema
     from microcell.model.manifest import Manifest
     from microcell.progress import listen
@@ -54,10 +45,11 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "allocation": ("allocate",),
-    "api": ("anonymize", "assign", "audit", "inspect", "partition", "publish", "read", "write"),
+    "api": ("anonymize", "audit", "inspect", "partition", "publish", "read", "write"),
+    "assignment": ("assign",),
     "cells": ("Cells", "load_cells"),
     "errors": ("GuaranteeError", "MicrocellError", "RequirementError"),
-    "methods": ("distortion", "pcl", "refine"),
+    "methods": ("distortion", "lower_bound", "pcl", "refine"),
     "model": ("Audit", "Column", "Measure", "Partition", "Schema"),
     "model.manifest": ("Manifest",),
     "progress": ("listen",),
@@ -69,7 +61,6 @@ _MODULES = {
     "sweeps": ("compare", "dependence_sweep", "explore"),
 }
 _SUBPACKAGES = (
-    "cells",
     "dask",
     "errors",
     "increments",
@@ -79,7 +70,7 @@ _SUBPACKAGES = (
     "report",
     "surveys",
 )
-_OTHER_MODULES = ("allocation", "api", "release", "schema", "sweeps")
+_OTHER_MODULES = ("allocation", "api", "assignment", "cells", "release", "schema", "sweeps")
 _MODULE_OF = {name: f"microcell.{module}" for module, names in _MODULES.items() for name in names}
 
 __all__ = [
@@ -98,7 +89,6 @@ __all__ = [
     "anonymize",
     "assign",
     "audit",
-    "cells",
     "compare",
     "dask",
     "dependence_sweep",
@@ -114,6 +104,7 @@ __all__ = [
     "load_run",
     "load_schema",
     "locations",
+    "lower_bound",
     "methods",
     "partition",
     "pcl",

@@ -1,11 +1,11 @@
-"""Short displays of records: a one-line ``repr`` and a one-screen HTML card, without table values.
+"""Short displays of records: a one-line ``repr``, a one-screen HTML card, and data frames.
 
 The generated ``repr`` of a dataclass prints every array and frame it holds, which puts original
 records into notebooks, logs and tracebacks. Public records use these helpers instead and pass
 only counts, settings and names of columns.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from html import escape
 from numbers import Integral, Real
@@ -17,8 +17,10 @@ __all__ = [
     "count",
     "format_number",
     "format_quantity",
+    "frame_of_rows",
     "html_card",
     "listing",
+    "make_frame",
     "number_range",
     "percent",
     "record_html",
@@ -30,11 +32,11 @@ MAX_LENGTH = 240
 """Longest ``repr`` of a record, in characters."""
 
 MAX_ROWS = 20
-"""Most rows of a card, which has to fit on one screen."""
+"""Maximum number of rows of a card, so that it fits on one screen."""
 
 
 _BOOLEANS = ("bool", "bool_")
-"""Types of booleans, also of NumPy, which the command line must not load for its help."""
+"""Names of boolean types. NumPy's is listed by name, because ``--help`` must not load NumPy."""
 
 _SAFE_TEXTS = (
     "dimensions",
@@ -164,7 +166,7 @@ _PERCENT_UNITS = ("share", "probability")
 
 
 def format_quantity(value: float, unit: str) -> str:
-    """Return a number in this unit for people: counts as they are, shares in percent.
+    """Format a number with its unit for people: shares in percent, counts unchanged.
 
     Examples
     --------
@@ -248,3 +250,31 @@ def _plain(value: Any) -> str:
     if type(value).__name__ in _BOOLEANS or not isinstance(value, Real):
         return str(value)
     return f"{value:,}" if isinstance(value, Integral) else f"{float(value):.4g}"
+
+
+def make_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
+    """Build a data frame from columns.
+
+    Examples
+    --------
+    >>> make_frame({"name": ["k"], "value": [5]}).shape
+    (1, 2)
+    """
+    try:
+        import pandas as pd  # noqa: PLC0415
+    except ImportError:
+        import polars as pl  # noqa: PLC0415
+
+        return pl.DataFrame(dict(columns), strict=False)
+    return pd.DataFrame(dict(columns))
+
+
+def frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Build a data frame from rows with the same names.
+
+    Examples
+    --------
+    >>> frame_of_rows([{"k": 5, "loss": 0.1}, {"k": 10, "loss": 0.2}]).shape
+    (2, 2)
+    """
+    return make_frame({name: [row[name] for row in rows] for name in (rows[0] if rows else ())})

@@ -87,7 +87,7 @@ def unreadable(path: str | Path, error: OSError) -> TableError:
 
 
 def find_system_error(error: Exception) -> OSError | None:
-    """Return the error of the system that the message of a library written in Rust mentions.
+    """Return the system error that is quoted in the message of a library written in Rust.
 
     Examples
     --------

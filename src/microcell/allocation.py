@@ -14,7 +14,7 @@ from microcell.errors import DataError, OptionError
 from microcell.kernels.arrays import EARTH_RADIUS, unit_vectors
 from microcell.kernels.transport import choose_cells
 from microcell.methods.lloyd import MANY_CELLS, adjust_exactly
-from microcell.methods.quantization import as_demand, equal_sizes, split_demand
+from microcell.methods.pcl_options import as_demand, equal_sizes, split_demand
 from microcell.model import Floats, Integers, Mask, Table, Values
 
 __all__ = ["Allocation", "CentreSummary", "Spread", "Summary", "allocate"]
@@ -25,7 +25,7 @@ _LARGEST = 1e150
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean, median, 90th percentile and maximum of some distances."""
+    """Mean, median, 90th percentile and maximum of a set of distances."""
 
     mean: float
     median: float
@@ -44,7 +44,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class CentreSummary:
-    """Places taken at a centre, mean distance of its points (None without points), and price."""
+    """Load, capacity, mean distance and price of a centre.
+
+    ``mean_distance`` is None if the centre has no points.
+    """
 
     name: str | int
     load: int
@@ -87,9 +90,9 @@ class Allocation:
 
     ``table`` is the table of points, in the type that was passed in, with two more columns,
     ``centre`` and ``distance``; ``allocated`` is the same table as a :class:`Table`. ``prices`` are
-    in squared distance: one more place at a centre lowers the sum of squared distances by at most
-    its price, one place fewer raises it by at least its price. A centre with places left has
-    price 0.
+    in squared distance: adding a place to a centre lowers the sum of squared distances by at most
+    its price, and removing one raises it by at least its price. A centre with places left has price
+    0.
     """
 
     table: Any
@@ -181,8 +184,9 @@ def allocate(
         Column of ``centres`` with their names. Default: row numbers from 1.
     demand
         Column of ``points`` with the number of places that each needs, at least 1. A point may be
-        divided: it then has a row for each of its centres, and the column ``amount`` tells how many
-        places it takes there. Fewer points are divided than there are centres.
+        divided: it then has a row for each of its centres, and the column ``amount`` holds the
+        number of places it takes there. The number of divided points is smaller than the number of
+        centres.
     weight
         Column of ``points`` with the weight of each in the sum of squared distances, such as the
         number of visits. Default: the demand.

@@ -1,7 +1,7 @@
-"""The main functions: anonymize, audit, publish, assign, inspect, read and write."""
+"""The main functions: anonymize, audit, publish, inspect, partition, read and write."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -10,33 +10,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from microcell import auditing, encoding, methods, progress, tables
+from microcell import auditing, methods, tables
 from microcell._atomic import AtomicFiles, check_target
-from microcell._display import count, html_card, short_repr
-from microcell.cells import Cells, load_cells
-from microcell.errors import DataError, OptionError, RequirementError
+from microcell.cells import Cells
+from microcell.errors import DataError, OptionError
 from microcell.measures import people
 from microcell.model import Audit, Integers, Partition, Schema, Table
 from microcell.model.findings import check_strictly
 from microcell.model.manifest import (
     BlocksSection,
+    BoundSection,
     CellsSection,
     DependenceSection,
     DominanceSection,
     Manifest,
     RecordsSection,
 )
-from microcell.release import aggregate, enforce, order, prepare
+from microcell.release import aggregate, enforce, order, prepare, requirements
+from microcell.release import dependence as weighting
 from microcell.release import manifest as manifests
 from microcell.release import partition as partitioning
+from microcell.release.masking import mask_confidential
 from microcell.release.prove import check_audited_limits, measure_information_loss, prove
 from microcell.release.publish import Release, check_outputs, check_report_names, write_reports
 from microcell.schema import draft, resolve
 
 __all__ = [
-    "Assigned",
     "anonymize",
-    "assign",
     "audit",
     "check_outputs",
     "check_report_names",
@@ -64,7 +64,6 @@ def anonymize(
     cells: bool | str = False,
     require: Mapping[str, float] | None = None,
     dependence: methods.Weights = 0.0,
-    dependence_limit: float | None = None,
     regression: str = "linear",
     dominance: tuple[int, float] | None = None,
     blocks: Any = None,
@@ -84,17 +83,17 @@ def anonymize(
     schema
         The role of each column: a :class:`Schema` or the path of a schema file.
     k
-        Minimum number of people in a cell, at least 2: of distinct persons if the schema names a
-        person column, otherwise of records.
+        Minimum number of people per cell, at least 2. Distinct persons are counted if the schema
+        names a person column, otherwise records.
     method
         "auto" or the name of a method (``microcell methods`` lists them). Options of the method
         are passed as further keyword arguments.
     seed
         Random seed of the method.
     order_key
-        Key of the order in which :meth:`Release.publish` writes the rows: 32 hexadecimal digits, or
-        the manifest of an earlier release, to write the same file again. By default a new random
-        key, which only the manifest contains. Keep it secret.
+        Key that determines the order in which :meth:`Release.publish` writes the rows: 32
+        hexadecimal digits, or the manifest of an earlier release to reproduce its file. By default
+        a new random key, which is stored only in the manifest. Keep it secret.
     missing
         How to handle records with a missing quasi-identifier: "error" rejects the table, "drop"
         leaves the records out and counts them, "impute" keeps them and publishes their cell's
@@ -105,26 +104,25 @@ def anonymize(
         original records.
     require
         Limits that the release must meet, by measure, such as
-        ``{"l_diversity": 3, "t_closeness.income": 0.3}``. Limits on cells are met by a search for
-        cells that keep them, or by merging cells of the same stratum, whichever loses less
-        information. Other measures (``information_loss``, ``linkage``, ...) are checked on the
-        finished release.
+        ``{"l_diversity": 3, "t_closeness.income": 0.3}``. Limits on cells are met by searching for
+        cells that satisfy them, or by merging cells of the same stratum, whichever loses less
+        information. A limit on ``dependence_loss`` is met by choosing the weight ``dependence``
+        with the least information loss, unless that is given. Other measures
+        (``information_loss``, ``linkage``, ...) are checked on the finished release.
     dependence
         Weight (lambda) of preserving the association between confidential columns and
-        quasi-identifiers: the partition minimizes (1 - lambda) D_X + lambda D_Y. From 0, the
-        default, to 1, or the weight of each of some confidential columns by name. Confidential
+        quasi-identifiers: the partition minimizes (1 - lambda) D_X + lambda D_Y. A number from 0
+        (the default) to 1, or a mapping from confidential columns to their weights. Confidential
         values are published unchanged in any case. :func:`dependence_sweep` helps to choose.
-    dependence_limit
-        Find the dependence instead: the least D_X with D_Y of at most this number (0 to 1), by
-        bisection over lambda. Takes up to eight times as long.
     regression
-        With both dependence and cells: how the confidential columns are predicted from the
-        quasi-identifiers, so that cells depend on the latter only. "linear", or "neighbours" for
+        With ``dependence`` and ``cells``: how confidential columns are predicted from the
+        quasi-identifiers, so that cells depend only on the latter. "linear", or "neighbours" for
         the mean of the nearest groups of records.
     dominance
-        Dominance rule (n, p) for sampling weights, in place of that of the schema: the n largest
-        weights of a cell are capped so that they have at most the share p of its weight when its
-        representative is computed. The schema's default is (1, 0.5); (1, 1.0) caps nothing.
+        Dominance rule (n, p) for sampling weights and persons, overriding that of the schema: when
+        the representative of a cell is computed, its n largest weights are capped so that their
+        share of the total weight is at most p; the rows of a person count together. The schema's
+        default is (1, 0.5); (1, 1.0) caps nothing.
     blocks
         Partition blocks of quasi-identifiers independently: a number of columns per block, or
         lists of names. This lowers the information loss, but the release is k-anonymous only
@@ -144,7 +142,7 @@ def anonymize(
     Raises
     ------
     RequirementError
-        A limit cannot be met; the error names the measure, its best value and the limit.
+        A limit cannot be met. The error contains the measure, its best value and the limit.
 
     Examples
     --------
@@ -159,7 +157,7 @@ def anonymize(
         settings = {"k": k, "method": method, "seed": seed, "missing": missing}
         extras = {"cells": cells, "require": require, "blocks": blocks, "order_key": order_key}
         other = regression if regression != "linear" else None
-        extras |= {"dependence_limit": dependence_limit, "regression": other}
+        extras |= {"regression": other}
         settings |= {"dependence": dependence} | {name: on for name, on in extras.items() if on}
         return _anonymize_on_engine(source, schema, engine, settings | options)
     started = perf_counter()
@@ -170,9 +168,7 @@ def anonymize(
     request = partitioning.Request(k, method, seed, options, dependence, regression)
     prepared = prepare.prepare(source, schema, k=k, missing=missing, publish_cells=bool(kind))
     demands = partitioning.resolve_limits(prepared, limits)
-    request, grouping, merged = _find_cells(
-        prepared, request, demands, kind, blocks, dependence_limit
-    )
+    request, grouping, merged = _find_cells(prepared, request, demands, kind, blocks)
     final = replace(grouping, partition=merged.partition)
     final_blocks = _describe_blocks(final, prepared.schema, k)
     class_sizes = prove(
@@ -185,6 +181,7 @@ def anonymize(
         persons=prepared.persons,
     )
     check_audited_limits(prepared, merged.published, demands.checked)
+    cells_section = _describe_cells(prepared, final, kind)
     manifest = manifests.build_manifest(
         prepared.schema,
         prepared.original.names,
@@ -194,7 +191,8 @@ def anonymize(
         method=manifests.describe_method(method, final.partition, options),
         seed=int(seed),
         missing=missing,
-        cells=_describe_cells(prepared, final, kind),
+        cells=cells_section,
+        bound=_describe_bound(prepared, final, cells_section),
         requirements=manifests.describe_requirements(
             limits, grouping.partition, merged, prepared.encoded
         ),
@@ -238,19 +236,19 @@ def partition(
     weights
         One positive number per row, for weighted means.
     persons
-        Who each row is about, if a person may have several rows: one value per row.
+        The person that each row is about, if a person may have several rows: one value per row.
     together
         Put all rows of a person into one cell.
     seed
-        Random seed. The same seed gives the same labels, whatever the number of threads, unless
-        the time was limited.
+        Random seed. The same seed gives the same labels with any number of threads, unless the run
+        time is limited.
     refine
         Improve the result by local search.
     require
         Limits on cells by measure, as for :func:`anonymize`.
     confidential
-        The columns that the limits are about: one array, or several by name (a dict or a data
-        frame). Numbers and dates are ordered values, text is not.
+        Confidential values that the limits apply to: one array, or several by name (a dict or a
+        data frame). Numbers and dates are treated as ordered, text as unordered.
     options
         Options of the method. "auto" has one, ``effort``: "fast", "balanced" (the default), "best",
         or a number of seconds.
@@ -266,7 +264,7 @@ def partition(
     """
     settings = {"method": method, "weights": weights, "seed": seed, "refine": refine, **options}
     settings |= {"persons": persons, "together": together}
-    limits = enforce.check_limits(require)
+    limits = requirements.check_limits(require)
     cells = methods.partition(X, k, **settings)
     if not limits:
         return cells
@@ -336,8 +334,8 @@ def audit(
 ) -> Audit:
     """Measure risk and utility of a released table by comparing it with the original.
 
-    The audit uses only the two tables and the schema, as an outsider could, and verifies what the
-    manifest states.
+    All measures are computed from the two tables and the schema alone. The statements of the
+    manifest are checked, not trusted.
 
     Parameters
     ----------
@@ -355,8 +353,7 @@ def audit(
     population
         Size of the population that the records were sampled from, for the journalist risk.
     target
-        A column published unchanged to predict from the others, on both tables. Needs
-        scikit-learn.
+        An unchanged column to predict from the others, on both tables. Requires scikit-learn.
     brief
         Skip the slow comparison of records: linkage, information loss, other utility measures and
         figures.
@@ -364,7 +361,7 @@ def audit(
         Formulas such as "hours ~ age + education": each is fitted on both tables, and coefficients
         with their intervals are compared. A response with two values gives a logistic regression.
     by
-        Columns by whose values means of numbers and rates of two-valued columns are compared.
+        Columns to group by when comparing means of numeric columns and rates of two-valued columns.
 
     Examples
     --------
@@ -378,7 +375,7 @@ def audit(
     before = tables.read(original)
     after = tables.read(released)
     resolved = resolve.resolve(prepare.as_schema(schema), before)
-    before = prepare.round_confidential(before, resolved)
+    before = mask_confidential(before, resolved)
     statement = manifests.find_manifest(manifest, after.origin.path)
     escaped = statement is not None and bool(statement.formulas_escaped)
     if escaped:
@@ -389,7 +386,7 @@ def audit(
         pairs = _match_rows(before, after, resolved, statement) if key is None else None
         contradictions = _find_contradictions(statement, before, after, resolved, pairs)
         if pairs is not None and not _has_order(before, after, resolved, pairs, statement):
-            # The file is the published one, so not its values but the manifest was edited.
+            # The file is the published one, so the manifest was edited rather than the values.
             pairs = None
             contradictions = contradictions or (_EDITED_SETTINGS,)
     result = auditing.audit(
@@ -411,108 +408,6 @@ def audit(
     if statement is not None and manifests.was_read_differently(statement, before, after, result):
         return replace(result, warning=manifests.READ_DIFFERENTLY)
     return result
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Assigned:
-    """Further records with the cells of an earlier release.
-
-    The table is not k-anonymous by itself.
-
-    Attributes
-    ----------
-    table
-        In the type of the source, with rows in order: the representatives in place of the
-        quasi-identifiers, the columns to keep, and ``cell``.
-    labels
-        Cell of each record.
-    unknown
-        Number of values, per column, that the cells do not contain. Their records are placed as
-        close as possible.
-    assigned
-        The same table as a :class:`~microcell.model.Table`.
-    """
-
-    table: Any
-    labels: Integers
-    unknown: Mapping[str, int]
-    assigned: Table
-
-    @property
-    def used(self) -> int:
-        """Number of non-empty cells."""
-        return len(np.unique(self.labels))
-
-    @property
-    def smallest(self) -> int:
-        """Size of the smallest non-empty cell."""
-        sizes = np.bincount(self.labels)
-        return int(sizes[sizes > 0].min(initial=len(self.labels)))
-
-    def __repr__(self) -> str:
-        return short_repr(
-            self, count(len(self.labels), "record"), cells=self.used, smallest=self.smallest
-        )
-
-    def _repr_html_(self) -> str:
-        return html_card(
-            f"{count(len(self.labels), 'record')} assigned to existing cells",
-            {
-                "Cells": f"{self.used:,}",
-                "Smallest cell": count(self.smallest, "record"),
-                "Unknown values": f"{sum(self.unknown.values()):,}",
-            },
-            notes=["This table is not k-anonymous by itself."],
-            next_steps={"assigned.table": "the table with representatives and cells"},
-        )
-
-
-def assign(
-    cells: Cells | str | Path, source: Any, *, keep: Sequence[str] = (), missing: str = "error"
-) -> Assigned:
-    """Assign further records to the cells of an earlier release.
-
-    Parameters
-    ----------
-    cells
-        Cells of a release (``anonymize(..., cells=True).cells``) or the path of their file.
-    source
-        A table, as for :func:`anonymize`; only the quasi-identifiers are needed.
-    keep
-        Further columns to keep. Others are left out because they could identify someone.
-    missing
-        "error" rejects records with a missing quasi-identifier; "impute" places them at the mean.
-
-    Examples
-    --------
-    >>> from microcell import Schema, anonymize
-    >>> people = {"age": [31, 33, 35, 60, 62, 64], "income": [10, 20, 30, 40, 50, 60]}
-    >>> release = anonymize(people, Schema(quasi=["age"], confidential=["income"]), k=3, cells=True)
-    >>> assign(release.cells, {"age": [40, 70]}).table
-    {'age': array([33, 62]), 'cell': array([0, 1])}
-    """
-    function = load_cells(cells) if isinstance(cells, (str, Path)) else cells
-    _check_assignment(function, keep, missing)
-    assert function.encoding is not None
-    assert function.representatives is not None
-    progress.report("reading")
-    table = tables.read(source)
-    if table.rows == 0:
-        raise DataError(
-            "The table has no records to assign. Pass at least one.",
-            code="data.empty",
-        )
-    placed = encoding.place(table, function.encoding)
-    if missing == "error":
-        parts = [part for column in function.encoding.columns for part in column.parts]
-        _check_complete(table, parts)
-    progress.report("assigning")
-    labels = function.assign(placed.matrix)
-    out = tables.replace_by_cells(table, labels, function.representatives, keep)
-    return Assigned(out.native, labels, placed.unknown, out)
-
-
-# ------------------------------------------------------------------------ steps of anonymize
 
 
 def _is_dask(source: Any) -> bool:
@@ -547,13 +442,13 @@ def _check_options(
     prepare.check_handling(missing, seed)
     methods.check_dependence(dependence)
     methods.check_regression(regression)
-    limits = enforce.check_limits(require)
+    limits = requirements.check_limits(require)
     kind = partitioning.check_cells_option(cells)
-    enforce.check_function(limits, kind)
+    requirements.check_function(limits, kind)
     if kind is not None and blocks is not None:
         raise OptionError(
-            "cells cannot be combined with blocks: the cells must depend on all quasi-identifiers. "
-            "Omit one of the two.",
+            "cells cannot be combined with blocks, because a cell function needs all "
+            "quasi-identifiers. Omit one of the two.",
             code="option.conflict",
             option="cells",
             other="blocks",
@@ -572,26 +467,40 @@ def _check_options(
 def _find_cells(
     prepared: prepare.Prepared,
     request: partitioning.Request,
-    demands: enforce.Requirements,
+    demands: requirements.Requirements,
     kind: str | None,
     blocks: Any,
-    dependence_limit: float | None,
 ) -> tuple[partitioning.Request, partitioning.Grouping, enforce.Enforced]:
-    """Return the request in force, the cells of the method, and those that meet everything."""
-    if dependence_limit is not None:
-        _check_dependence_limit(dependence_limit, request.weight, kind, blocks)
-        return _find_dependence(prepared, request, demands, dependence_limit)
-    return (request, *_make_cells(prepared, request, demands, kind, blocks))
+    """Return the request used, the cells of the method, and the cells after enforcing limits.
+
+    A limit on the dependence loss determines the weight of dependence, if that is 0.
+    """
+    limits = {
+        name: limit for name, limit in demands.limits.items() if weighting.limits_dependence(name)
+    }
+    if not limits or request.weight > 0:
+        return (request, *_make_cells(prepared, request, demands, kind, blocks))
+
+    def attempt(weight: float) -> weighting.Attempt[Any]:
+        tried = replace(request, dependence=weight)
+        grouping, merged = _make_cells(prepared, tried, demands, kind, blocks)
+        parts = replace(grouping, partition=merged.partition).parts(prepared)
+        loss = partitioning.quasi_identifier_loss(prepared, parts)
+        return weighting.Attempt(loss, merged.published, (tried, grouping, merged))
+
+    result: tuple[partitioning.Request, partitioning.Grouping, enforce.Enforced]
+    result = weighting.find_weight(prepared, limits, attempt)
+    return result
 
 
 def _make_cells(
     prepared: prepare.Prepared,
     request: partitioning.Request,
-    demands: enforce.Requirements,
+    demands: requirements.Requirements,
     kind: str | None = None,
     blocks: Any = None,
 ) -> tuple[partitioning.Grouping, enforce.Enforced]:
-    """Return the cells of the method, and those that meet the requirements."""
+    """Return the cells of the method, and the cells after enforcing the requirements."""
     grouping = partitioning.make_grouping(prepared, request, kind, blocks)
     return grouping, enforce.enforce(
         demands,
@@ -601,68 +510,6 @@ def _make_cells(
         lambda cells: partitioning.aggregate_table(prepared, replace(grouping, partition=cells)),
         partitioning.searching(prepared, request),
     )
-
-
-_TURNS = 6
-"""Bisections of lambda, after 0 and 1."""
-
-
-def _find_dependence(
-    prepared: prepare.Prepared,
-    request: partitioning.Request,
-    demands: enforce.Requirements,
-    limit: float,
-) -> tuple[partitioning.Request, partitioning.Grouping, enforce.Enforced]:
-    """Return the cells with the least D_X whose D_Y is within the limit, over several lambdas.
-
-    D_Y falls as lambda rises, up to the luck of the search.
-    """
-    low, high = 0.0, 1.0
-    best: tuple[float, Any] | None = None
-    for turn in range(_TURNS + 2):
-        weight = (0.0, 1.0)[turn] if turn < 2 else (low + high) / 2
-        tried = replace(request, dependence=weight)
-        grouping, merged = _make_cells(prepared, tried, demands)
-        parts = replace(grouping, partition=merged.partition).parts(prepared)
-        loss = partitioning.quasi_identifier_loss(prepared, parts)
-        reached = partitioning.confidential_loss(prepared, parts)
-        if reached <= limit:
-            if best is None or loss < best[0]:
-                best = (loss, (tried, grouping, merged))
-            high = min(high, weight)
-            if weight == 0:
-                break
-        elif weight == 1:
-            raise RequirementError(
-                f"The confidential loss D_Y is {reached:.4g} even if nothing else counts, required "
-                f"at most {limit:g}. Relax dependence_limit, or lower k. Nothing was released.",
-                code="guarantee.requirement_not_met",
-                measures=["dependence_limit"],
-                nearest={"dependence_limit": reached},
-                information_loss=loss,
-            )
-        else:
-            low = max(low, weight)
-    assert best is not None
-    return best[1]  # type: ignore[no-any-return]
-
-
-def _check_dependence_limit(limit: Any, dependence: float, kind: str | None, blocks: Any) -> None:
-    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit <= 1:
-        raise OptionError(
-            "dependence_limit must be a number from 0 to 1.",
-            code="option.out_of_range",
-            option="dependence_limit",
-        )
-    others = {"dependence": dependence > 0, "cells": kind is not None, "blocks": blocks is not None}
-    for name, used in others.items():
-        if used:
-            raise OptionError(
-                f"dependence_limit cannot be combined with {name}. Omit one of the two.",
-                code="option.conflict",
-                option="dependence_limit",
-                other=name,
-            )
 
 
 def _describe_records(prepared: prepare.Prepared, missing: str) -> RecordsSection:
@@ -681,6 +528,22 @@ def _describe_cells(
         labels = grouping.partition.labels
         loss = methods.distortion(encoded.matrix, labels, weights=encoded.weights)
     return manifests.describe_cells(grouping.partition, loss, function=kind)
+
+
+def _describe_bound(
+    prepared: prepare.Prepared, grouping: partitioning.Grouping, cells: CellsSection
+) -> BoundSection | None:
+    """Compare the cells with a bound that is proved quickly; None for blocks."""
+    if grouping.blocks or cells.sse_ratio is None:
+        return None
+    bound = methods.bound_within(
+        prepared.strata,
+        prepared.encoded.matrix,
+        grouping.partition.k,
+        prepared.encoded.weights,
+        methods.BRIEF,
+    )
+    return manifests.describe_bound(bound, cells.sse_ratio)
 
 
 def _describe_blocks(
@@ -702,7 +565,7 @@ def _describe_dominance(
 ) -> DominanceSection | None:
     weights, schema = prepared.encoded.weights, prepared.schema
     n_capped = sum(
-        aggregate.count_dominated(block.partition.labels, weights, schema)
+        aggregate.count_dominated(block.partition.labels, weights, schema, prepared.persons)
         for block in grouping.parts(prepared)
     )
     return manifests.describe_dominance(schema, n_capped)
@@ -760,9 +623,6 @@ def _with_representatives(
     return replace(cells, representatives=values)
 
 
-# ---------------------------------------------------------------- steps of audit and assign
-
-
 def _find_contradictions(
     manifest: Manifest, before: Table, after: Table, schema: Schema, pairs: Integers | None
 ) -> tuple[str, ...]:
@@ -773,8 +633,8 @@ def _find_contradictions(
     contradictions = manifests.find_contradictions(manifest, before, after, schema, persons)
     if not set(schema.keys) <= set(after.columns):
         return contradictions
-    unkept = enforce.missed_manifest_limits(after, schema, manifest.limits, persons)
-    missed = (f"A limit in the manifest is not met: {item}" for item in unkept)
+    unmet = requirements.missed_manifest_limits(after, schema, manifest.limits, persons)
+    missed = (f"A limit in the manifest is not met: {item}" for item in unmet)
     return (*contradictions, *missed)
 
 
@@ -803,53 +663,15 @@ def _other_releases(manifest: Manifest | None, released: Table) -> tuple[str, ..
 
 
 _EDITED_SETTINGS = (
-    "The settings in the manifest do not give the row order of the release: k, the method, the "
-    "random seed or another setting was edited."
+    "The settings in the manifest do not reproduce the row order of the release: k, the method, "
+    "the random seed or another setting was edited."
 )
 
 
 def _has_order(
     before: Table, after: Table, schema: Schema, pairs: Integers, manifest: Manifest
 ) -> bool:
-    """Return False if the file is as published, but not in the order the manifest describes."""
+    """Return False if the file is unaltered but the manifest implies a different row order."""
     if manifest.output is None or not manifests.has_digest(manifest.output, after):
         return True
     return auditing.align(before, after, schema, pairs=pairs).pairs is not None
-
-
-def _check_assignment(cells: Any, keep: Any, missing: str) -> None:
-    if not isinstance(cells, Cells):
-        raise OptionError(
-            f"cells must be Cells or the path of a cells file, not {type(cells).__name__}.",
-            code="option.wrong_type",
-            option="cells",
-        )
-    if cells.encoding is None or cells.representatives is None:
-        raise OptionError(
-            "These cells were fitted on points, not on a table. Use cells.assign(points).",
-            code="option.unsupported",
-            option="cells",
-        )
-    if missing not in ("error", "impute"):
-        raise OptionError(
-            f"missing must be 'error' or 'impute', not {missing!r}.",
-            code="option.unknown",
-            option="missing",
-        )
-    if isinstance(keep, str) or not isinstance(keep, Sequence):
-        raise OptionError(
-            "keep must be a list of column names.", code="option.wrong_type", option="keep"
-        )
-
-
-def _check_complete(table: Table, names: Sequence[str]) -> None:
-    counts = {name: int(table.columns[name].missing.sum()) for name in names}
-    incomplete = {name: number for name, number in counts.items() if number}
-    if incomplete:
-        listing = ", ".join(f"{name!r} ({number})" for name, number in incomplete.items())
-        raise DataError(
-            f"Missing values in {listing}. Fill them in, or use missing='impute' to place these "
-            "records at the mean.",
-            code="data.missing_values",
-            columns=list(incomplete),
-        )

@@ -38,11 +38,11 @@ def encode(table: Table, schema: Schema, *, rounded: bool = False) -> Encoded:
 
     Numbers, dates and ranks are standardized to mean 0 and population variance 1. Nominal values
     become indicators scaled by 1/sqrt(2), so that different values are at distance 1. Codes are
-    placed on a line: the earlier two codes differ, the farther apart they are. Locations become
-    unit vectors scaled to variance 2, like two columns. A column's weight multiplies its squared
-    distances. A missing value is placed at the column's mean. Constant columns have no dimension.
-    If the encoding will be published, as part of cells, its statistics must be ``rounded``, because
-    exact ones reveal outliers. Time and memory O(n m).
+    placed on a line: the earlier the position at which two codes differ, the farther apart they
+    are. Locations become unit vectors scaled to variance 2, like two columns. A column's weight
+    multiplies its squared distances. A missing value is placed at the column's mean. Constant
+    columns have no dimension. If the encoding will be published, as part of cells, its statistics
+    must be ``rounded``, because exact ones reveal outliers. Time and memory O(n m).
     """
     readings = _read_columns(table, schema.quasi)
     encoding = _fit_columns(schema.quasi, readings, table.rows)

@@ -44,6 +44,8 @@ CODES: Mapping[str, str] = {
     "schema.no_quasi_identifier": "The schema declares no quasi-identifier.",
     "schema.person_required": "People have several rows, and the schema names no person column.",
     "schema.category_order": "The order of an ordinal column is missing or incomplete.",
+    "schema.bad_hierarchy": "A hierarchy is empty or puts a value into two groups.",
+    "schema.unknown_category": "A column contains a value that its hierarchy does not have.",
     "schema.bad_file": "A schema or run file is not valid TOML or has an unknown or invalid key.",
     # Tables and files.
     "table.unreadable": "A table or file cannot be read.",
@@ -55,7 +57,7 @@ CODES: Mapping[str, str] = {
     "table.unsupported_type": "A column has a type that is not supported.",
     "table.bad_names": "Column names are empty, duplicated or not text.",
     "table.incomplete": "The files of a release do not belong together; publish it again.",
-    "table.mismatch": "Two tables or files that belong together do not fit.",
+    "table.mismatch": "Two tables or files that belong together do not match.",
     "table.unwritable": "A file cannot be written.",
     "table.exists": "An output file exists already, or an output would overwrite an input.",
     "table.locked": "Another process is using the file or folder.",
@@ -70,6 +72,7 @@ CODES: Mapping[str, str] = {
     "data.unknown_category": "A column contains a category that is not declared or not known.",
     "data.bad_weight": "Sampling weights are missing, negative or all zero.",
     "data.weight_ratio": "The largest sampling weight is more than 1e12 times the smallest.",
+    "data.repeated": "People or rows of a batch are already in the session.",
     "data.bad_key": "A key column has missing, repeated or unmatched values.",
     # Options.
     "option.invalid": "An option has an invalid value.",
@@ -86,6 +89,7 @@ CODES: Mapping[str, str] = {
     "guarantee.too_few_records": "The table has fewer records than k.",
     "guarantee.stratum_too_small": "A stratum has fewer records than k.",
     "guarantee.session_finished": "A session is finished, so nothing can be added to it.",
+    "guarantee.design_released": "A survey's design has been released with other answers.",
     "guarantee.requirement_not_met": "The release does not meet a requirement.",
     "guarantee.findings": "Strict mode: a danger or a warning was found.",
     # Services.

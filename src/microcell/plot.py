@@ -26,7 +26,7 @@ from microcell.surveys.sizes import effective_anonymity
 if TYPE_CHECKING:
     from microcell.allocation import Allocation
     from microcell.increments import Plan
-    from microcell.surveys import SurveySize
+    from microcell.surveys import Outlook, SurveySize, SurveySweep
     from microcell.sweeps import DependenceSweep, Exploration, Trial
 
 __all__ = [
@@ -37,7 +37,9 @@ __all__ = [
     "exploration",
     "plan",
     "release",
+    "survey_outlook",
     "survey_size",
+    "survey_sweep",
 ]
 
 _MARGIN = 0.05
@@ -108,7 +110,7 @@ def cells(
 
 
 def release(source: Any, release: Release, *, format: str = "svg") -> bytes | None:
-    """Draw the original records and cells of a release; None unless it has two dimensions.
+    """Draw the original records and cells of a release, or return None unless it is 2-D.
 
     The figure shows original records: do not publish it.
 
@@ -128,7 +130,7 @@ def release(source: Any, release: Release, *, format: str = "svg") -> bytes | No
 def comparison(trials: "Iterable[Trial]", *, format: str = "svg") -> bytes:
     """Draw the distortion and run time of the methods that :func:`microcell.compare` tried.
 
-    There is one marker per method and one line per k; unusable methods are left out.
+    Each method has a marker and each k a line. Methods that do not support the table are omitted.
     """
     check_figure_format(format)
     shown = [trial for trial in trials if not trial.skipped]
@@ -193,8 +195,20 @@ def survey_size(size: "SurveySize", *, format: str = "svg") -> bytes:
     return figures.draw_survey_size(size, probabilities, sizes, format)
 
 
+def survey_outlook(outlook: "Outlook", *, format: str = "svg") -> bytes:
+    """Draw the failures and the share released that :func:`microcell.surveys.simulate` predicts."""
+    check_figure_format(format)
+    return figures.draw_outlook(outlook, format)
+
+
+def survey_sweep(sweep: "SurveySweep", *, format: str = "svg") -> bytes:
+    """Draw the information loss that :func:`microcell.surveys.sweep` estimated, against k."""
+    check_figure_format(format)
+    return figures.draw_survey_sweep(sweep, format)
+
+
 def _select_columns(schema: Schema, names: list[str]) -> Schema:
-    """Keep only these quasi-identifiers and the persons, as nothing is released."""
+    """Keep only these quasi-identifiers and the persons; nothing is released from the result."""
     available = {column.name: column for column in schema.quasi}
     unknown = [name for name in names if name not in available]
     if unknown:

@@ -50,7 +50,7 @@ _AGE_KNOTS = (
 """(age, relative frequency), interpolated linearly."""
 
 _GRADE_LIMITS = (3.0, 3.6, 4.3, 5.2)
-"""A person whose liability to antibodies exceeds the first i limits has anti-TPO grade i."""
+"""A person whose antibody score exceeds the first i limits has anti-TPO grade i."""
 
 _FIRST_NAMES = {
     "female": "Ada Alda Berta Brina Carla Cilia Dalia Delma Elna Emia Fara Gelda Hilia Ilda Jona "
@@ -233,7 +233,7 @@ def sample_visits(patients: int = 1500, *, seed: int = 7) -> dict[str, NDArray[A
 
 
 def sample_schema(table: Literal["survey", "visits"] = "survey") -> Schema:
-    """Return the schema of the sample survey, or of the sample visits.
+    """Return the schema of the sample survey or of the sample visits.
 
     Examples
     --------

@@ -59,7 +59,7 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
     The fitted estimator contains the records that it was fitted to, because it must recognise them:
     it is as confidential as they are and must not be published. What ``transform`` returns for the
     whole fitted table is k-anonymous on its columns. Part of that table, or a table of new rows,
-    need not be. If a person may have several rows, pass who each row is about as ``groups`` to
+    need not be. If a person may have several rows, pass the person of each row as ``groups`` to
     ``fit`` or ``fit_transform``: k then counts distinct groups.
 
     Parameters
@@ -74,7 +74,7 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
     options
         Options of the method by name, for example ``{"gamma": 0.2}``.
     require
-        Limits on cells by measure, such as ``{"l_diversity": 2}``. They are about ``y``, the
+        Limits on cells by measure, such as ``{"l_diversity": 2}``. They apply to ``y``, the
         confidential values.
     random_state
         Random seed: an integer of at least 0, a ``numpy.random.RandomState``, or None.
@@ -131,12 +131,12 @@ class Microaggregator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> "Microaggregator":
         """Group the rows of X into cells of at least k and return the estimator.
 
-        ``y`` is used only with ``require``, as the confidential values that the limits are about:
+        ``y`` is used only with ``require``, as the confidential values that the limits apply to:
         an array, or a dict or data frame of several columns. The limits hold for the fitted rows.
 
-        ``groups`` says who each row is about, one value per row, if a person may have several rows:
-        a patient, a household, a company. Every cell then has at least k distinct groups, and
-        ``transform`` keeps to that for the whole fitted table in the order in which it was fitted.
+        ``groups`` is the person (or household, or company) that each row is about, one value per
+        row, if a person may have several rows. Every cell then has at least k distinct groups, and
+        so has the result of ``transform`` for the whole fitted table in its original order.
 
         Raises :class:`OptionError` for an invalid parameter, :class:`TooFewRecordsError` for fewer
         rows or groups than k, and :class:`DataError` for entries that are not finite numbers.
@@ -271,8 +271,7 @@ def _as_groups(groups: Any, n: int) -> Integers | None:
         return as_persons(groups, n)
     except (OptionError, TypeError):  # TypeError: values of types that cannot be sorted
         raise OptionError(
-            f"groups must say who each row of X is about: one value per row ({n}), none missing, "
-            "all of one type.",
+            f"groups must have one value per row of X ({n}), none missing, all of one type.",
             code="option.invalid",
             option="groups",
         ) from None
@@ -281,9 +280,9 @@ def _as_groups(groups: Any, n: int) -> Integers | None:
 def _check_enough(n: int, persons: Integers | None, k: int) -> None:
     people = n if persons is None else len(np.unique(persons))
     if people < k:
-        found, noun = ("n_samples", "row") if persons is None else ("n_groups", "group")
+        quantity, noun = ("n_samples", "row") if persons is None else ("n_groups", "group")
         raise TooFewRecordsError(
-            f"{found}={people} is too few for k = {k}. Lower k or add {noun}s.",
+            f"{quantity}={people} is too few for k = {k}. Lower k or add {noun}s.",
             code="guarantee.too_few_records",
             k=k,
             records=people,

@@ -16,9 +16,11 @@ from benchmarks.adversary import (
     grid,
     linkage,
     minimality,
+    missing,
     outliers,
     page,
     ranges,
+    repeating,
     row_order,
     settings,
     weights,
@@ -141,7 +143,7 @@ def test_digits_exclude_no_member_that_the_sum_allows(k):
 
 
 def test_minimality():
-    plain = minimality.attack_cells("mdav", 3, 24, 0, dependence=0.0, classes=4)
+    plain = minimality.attack_cells("mdav", 3, 24, 0, classes=4)
     assert beyond(plain) == 0
     # With dependence, the cells depend on what is to be recovered.
     assert beyond(minimality.attack_cells("mdav", 3, 60, 1, dependence=0.5, classes=18)) > 3
@@ -165,6 +167,14 @@ def test_the_scan_finds_texts_in_every_format(suffix, tmp_path):
     assert np.mean(buffers.survivors(content, columns["name"])) > 0.9
 
 
+@pytest.mark.parametrize("suffix", buffers.LABELLED)
+def test_the_scan_finds_labels_of_values(suffix, tmp_path):
+    columns = buffers.make_frame(24, 0)
+    path = tmp_path / f"original{suffix}"
+    buffers.write_with_labels(columns, path, buffers.LABELLED[suffix])
+    assert all(buffers.survivors(buffers.file_bytes(path), columns["town"]))
+
+
 @pytest.mark.parametrize("kind", buffers.FRAMES)
 def test_the_scan_finds_texts_in_every_frame(kind):
     columns = buffers.make_frame(24, 0)
@@ -184,6 +194,18 @@ def test_the_scan_finds_unused_categories(tmp_path):
     pq.write_table(arrow, tmp_path / "unused.parquet")
     assert buffers.survivors(buffers.file_bytes(tmp_path / "unused.parquet"), [gone]) == [True]
     assert gone.encode() in pickle.dumps(pandas)
+
+
+@pytest.mark.parametrize(
+    "attack", [repeating.attack_collections, repeating.attack_sessions], ids=["survey", "session"]
+)
+def test_a_second_release_with_one_more_person_does_not_exist(attack, tmp_path):
+    (tmp_path / "guarded").mkdir()
+    (tmp_path / "copied").mkdir()
+    guarded = attack(3, 60, 0, 4, tmp_path / "guarded")
+    copied = attack(3, 60, 0, 4, tmp_path / "copied", copied=True)
+    assert share(copied) == 1  # the attack works where the documentation warns of it
+    assert share(guarded) < 1
 
 
 # ----------------------------------------------------------- attacks that the documentation admits
@@ -210,6 +232,26 @@ def test_the_dominance_rule_limits_what_weights_tell():
     trials = weights.attack("mdav", 3, 150, 0, dominance=(1, 1.0))
     assert beyond(trials) > 10
     assert shares[1] < shares[0] / 2
+
+
+def test_the_dominance_rule_limits_what_rows_of_persons_tell():
+    loose = weights.attack_persons("mdav", 3, 150, 0, dominance=(1, 1.0))
+    assert beyond(loose) > 10
+    assert share(weights.attack_persons("mdav", 3, 150, 0)) < share(loose) / 2
+
+
+def test_imputed_values_of_single_members():
+    trials = missing.attack("mdav", 3, 60, 0)
+    assert len(trials.hits) > 3
+    assert share(trials) == 1
+    assert share(missing.attack("mdav", 3, 60, 0, impute=False)) < 0.2
+
+
+def test_a_search_within_limits_depends_on_what_is_to_be_recovered():
+    limits = {"column": "ill", "require": {"l_diversity": 2}}
+    trials = minimality.attack_cells("mdav", 3, 24, 0, classes=3, **limits)
+    assert len(trials.hits) == 3
+    assert all(chance <= 1 / 3 for chance in trials.chances)
 
 
 def test_merged_cells():

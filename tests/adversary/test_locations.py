@@ -9,7 +9,9 @@ from benchmarks.adversary.locations import (
     Town,
     differencing_attack,
     history_attack,
+    linear_attack,
     mechanisms,
+    remaining_variances,
     sum_attack,
     sybil_attack,
 )
@@ -67,9 +69,11 @@ def test_a_client_cannot_cause_a_publication(town):
     assert service.overview() is before
 
 
-def test_histories_are_shared_by_k():
-    result = history_attack(400, 10, days=8)
-    assert result.below == 0
+@pytest.mark.parametrize("colluders", [0, 1])
+def test_histories_are_shared_by_k(colluders):
+    """Also between publications, and for aliases that have ended."""
+    result = history_attack(400, 10, days=8, colluders=colluders)
+    assert (result.below, result.ended_below) == (0, 0)
     assert result.smallest >= 10
     assert result.distance < 1.25 * result.free_distance
 
@@ -80,3 +84,17 @@ def test_rounding_hides_a_mean_at_less_cost_than_noise():
     assert grid.single > 0.3
     assert grid.added < 0.01
     assert grid.added < noise.added
+
+
+def test_the_linear_attack_works_on_cells_that_differ_in_one_device():
+    shares = np.array([[1 / 10] * 10 + [0.0], [1 / 11] * 11])
+    assert remaining_variances(shares)[-1] < 0.5
+    assert remaining_variances(shares[:1])[0] > 0.85
+
+
+def test_no_combination_of_all_publications_sharpens_a_home():
+    """Cells are rebuilt as often as the rules allow, and colluders sit next to their victims."""
+    result = linear_attack(300, 10, days=6, changes=0.25, share=0.05)
+    assert result.builds > 40
+    assert result.with_colluders <= result.sharpest <= result.ideal
+    assert result.with_colluders > 0.7

@@ -5,12 +5,18 @@ which confidential values each cell has. What is open is who has which of them. 
 rows can be computed from the original, the attacker tries all assignments until the order fits.
 """
 
+import json
 from collections import Counter
 from itertools import permutations
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from benchmarks.adversary.row_order import AGES, SCHEMA, confirmed
+from pyarrow import feather
 from typer.testing import CliRunner
 
 import microcell as mc
@@ -78,6 +84,38 @@ def test_orders_are_uniform_whatever_the_values_are():
     assert len(counts) == 6
     chi_squared = sum((number - 100) ** 2 / 100 for number in counts.values())
     assert chi_squared < 40  # 5 degrees of freedom: exceeded with a probability of 1e-7
+
+
+@pytest.mark.parametrize("suffix", [".arrow", ".parquet"])
+@pytest.mark.parametrize(
+    "ordered",
+    [
+        lambda notes: pl.DataFrame({"note": pl.Series(notes, dtype=pl.Enum(notes))}),
+        lambda notes: pd.DataFrame({"note": pd.Categorical(notes, notes, ordered=True)}),
+        lambda notes: pa.table(
+            {"note": pa.DictionaryArray.from_arrays(range(6), notes, ordered=True)}
+        ),
+    ],
+)
+def test_the_order_of_categories_does_not_tell_that_of_the_original(tmp_path, ordered, suffix):
+    """Categories are often in the order in which they appear, so that they number the rows."""
+    notes, read = list("fbdaec"), {".arrow": feather.read_table, ".parquet": pq.read_table}
+    table = tables.add_columns(tables.read(ordered(notes)), {"age": np.array(AGES)}).native
+    schema = mc.Schema(quasi=["age"], confidential=["note"])
+    release = mc.anonymize(table, schema, k=3, method="mdav")
+    release.publish(tmp_path / f"out{suffix}")
+    column = read[suffix](tmp_path / f"out{suffix}")["note"]
+    assert not pa.types.is_dictionary(column.type)
+    assert column.to_pylist() == [notes[row] for row in release.row_order]
+
+
+def test_cells_list_categories_in_alphabetical_order():
+    towns = pl.Series(list("zmak") * 6, dtype=pl.Enum(list("zmak")))
+    table = pl.DataFrame({"age": range(24), "town": towns})
+    schema = mc.Schema(quasi=["age", mc.Column("town", kind="nominal")])
+    cells = mc.anonymize(table, schema, k=3, method="mdav", cells=True).cells
+    columns = json.loads(cells.to_json())["encoding"]["columns"]
+    assert columns[1]["names"] == list("akmz")
 
 
 @pytest.fixture(scope="module")

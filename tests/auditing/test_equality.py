@@ -161,3 +161,30 @@ def test_times_equal_those_rounded_to_the_unit_of_a_file():
 
 def test_empty_columns_are_equal():
     assert both(values([]), values([])) == (0, 0)
+
+
+SECOND = 10**9
+
+
+@pytest.mark.parametrize(
+    "storage, text, nanoseconds",
+    [
+        ("time", "00:00:00", 0),
+        ("time", "01:02:03", 3723 * SECOND),
+        ("time", "23:59:59.000000007", 86_399 * SECOND + 7),
+        ("time", "12:30:00.5", 45_000 * SECOND + SECOND // 2),
+        ("duration", "P2D", 172_800 * SECOND),
+        ("duration", "P1DT2H3M4.25S", 93_784 * SECOND + SECOND // 4),
+        ("duration", "PT0.000000001S", 1),
+        ("duration", "-PT1H1M", -3660 * SECOND),
+    ],
+)
+def test_times_and_durations_in_text_are_compared_as_such(storage, text, nanoseconds):
+    for shift in (0, 1):
+        before = times(storage, "ns", [nanoseconds + shift])
+        assert both(before, values([text])) == (shift, shift)
+
+
+@pytest.mark.parametrize("storage, text", [("time", "25:00:00"), ("duration", "1 day")])
+def test_text_that_is_no_time_or_duration_is_a_changed_value(storage, text):
+    assert both(times(storage, "ns", [0]), values([text])) == (1, 1)

@@ -17,8 +17,7 @@ from microcell.measures.registry import (
     measures,
     requirable,
 )
-from microcell.measures.sections import arrange
-from microcell.report.headlines import headlines
+from microcell.report.contents import arrange, headlines
 from tests.report.examples import example, full, measure
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")

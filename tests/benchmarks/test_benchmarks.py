@@ -1,13 +1,15 @@
 """Benchmarks run on tiny tables and report results; the page matches the stored results."""
 
+import importlib
 import json
 import re
 import sys
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
-from benchmarks import page
+from benchmarks import page, requirements
 from benchmarks.__main__ import run_again, run_cases, run_profile
 from benchmarks.apart import not_run, run_apart
 from benchmarks.cases import Case, Memory, digest, gaussian, loss, measure, warm_up_peers
@@ -37,19 +39,30 @@ TINY = Profile(
 
 
 @pytest.fixture(scope="module")
-def results():
-    """Run all benchmarks on tiny tables; processes that compile or take long are replaced."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr("benchmarks.roofline.run_apart", stand_in)
-    patch.setattr(
-        "benchmarks.__main__.start_up", lambda: [{"case": "import microcell", "seconds": 0.01}]
-    )
-    patch.setattr("benchmarks.roofline.os.cpu_count", lambda: 1)
-    try:
+def here():
+    """Run what needs a process of its own in this one, where everything is loaded already."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("auditing", "cases"):
+            patch.setattr(f"benchmarks.{module}.run_apart", run_here)
+        yield
+
+
+@pytest.fixture(scope="module")
+def results(here):
+    """Run all benchmarks on tiny tables; what compiles or takes long is replaced."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("benchmarks.roofline.run_apart", stand_in)
+        patch.setattr(
+            "benchmarks.__main__.start_up", lambda: [{"case": "import microcell", "seconds": 0.01}]
+        )
+        patch.setattr("benchmarks.roofline.os.cpu_count", lambda: 1)
         output = run_profile("tiny", TINY, None)
-    finally:
-        patch.undo()
     return json.loads(json.dumps(output))  # as a reader of the file gets it
+
+
+def run_here(function, options, **_):
+    module, _, name = function.partition(":")
+    return json.loads(json.dumps(getattr(importlib.import_module(module), name)(**options)))
 
 
 def stand_in(function, options, **_):
@@ -69,7 +82,7 @@ def test_every_measurement_has_its_figures(results):
         assert 0 < row["D"] < 1
 
 
-def test_measuring_one_question_again_leaves_the_rest_and_is_recorded(results):
+def test_measuring_one_question_again_leaves_the_rest_and_is_recorded(here, results):
     again = run_again("over n", TINY, None, results)
     for before, after in zip(results["measurements"], again["measurements"], strict=True):
         assert (before == after) == (before["question"] != "over n")
@@ -319,7 +332,24 @@ def test_profiles_name_contenders_and_sizes_that_exist(profile):
     assert profile is PROFILES["quick"] or set(OURS) <= used
 
 
+def test_a_case_is_measured_in_a_process_of_its_own():
+    case = run_apart("benchmarks.cases:measure", {"contender": "mdav", "n": 90, "m": 3, "k": 5})
+    assert case["digest"] == measure("mdav", 90, 3, 5)["digest"]
+
+
 def test_the_command_is_timed_by_phase():
     row = run_apart("benchmarks.command:time_phases", {"n": 60, "k": 3, "effort": "fast"})
     assert list(row["phases"]) == list(PHASES)
     assert all(processor >= 0 <= elapsed for processor, elapsed in row["phases"].values())
+
+
+def test_classes_of_other_packages_are_published_and_audited():
+    rng, n = np.random.default_rng(0), 42
+    numbers = {name: rng.integers(1, 90, n) for name in requirements.ADULT_QUASI[:3]}
+    texts = {name: rng.choice(["a", "b"], n) for name in requirements.ADULT_QUASI[3:]}
+    income = np.arange(n) % 2
+    frame = pl.DataFrame({**numbers, **texts, "income": income.astype(str)})
+    classes = [-1, -1, *np.repeat(np.arange(5), 8).tolist()]
+    row = requirements.audited(frame, "income", classes, "t_closeness")
+    assert (row["audited_k"], row["classes"], row["suppressed"], row["reached"]) == (8, 5, 2, 0)
+    assert 0 < row["loss"] < 100

@@ -115,9 +115,9 @@ def test_inconsistent_balls_are_rejected(fields, expected):
 # -------------------------------------------------------------------------------- the balls of MDAV
 
 
-@pytest.mark.parametrize("m", [1, 2, 3, 6, 12])
+@pytest.mark.parametrize("m", [1, 3, 12])
 @pytest.mark.parametrize("k", [2, 3, 10])
-@pytest.mark.parametrize("n", [20, 61, 500])
+@pytest.mark.parametrize("n", [20, 61, 300])
 def test_mdav_without_ties_is_reproduced_exactly(n, k, m):
     X = np.random.default_rng(n + k + m).normal(size=(n, m))
     labels = partition(X, k, method="mdav").labels

@@ -1,9 +1,9 @@
 """A folder with a small survey, and ways to run commands in it."""
 
+import importlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -72,23 +72,24 @@ def run() -> Command:
     return invoke
 
 
+def start_new(*arguments: object, **environment: str) -> "subprocess.Popen[str]":
+    """Start a command in a new Python."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "microcell", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env=os.environ | environment,
+    )
+
+
 @pytest.fixture
-def spawn() -> Callable[..., "subprocess.Popen[str]"]:
+def spawn() -> Callable[..., Any]:
     """Start a command in a separate process."""
-
-    def start(*arguments: object, **environment: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [sys.executable, "-m", "microcell", *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env=os.environ | environment,
-            # A background process ignores Ctrl-C by default; these must not.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-        )
-
-    return start
+    if sys.platform == "win32":
+        return start_new
+    return importlib.import_module("tests.processes").start_command
 
 
 @pytest.fixture

@@ -143,7 +143,7 @@ def test_text_files_are_read_with_options(folder, run):
         (("--cells", "cells.json"), "option.unsupported"),
         (("--keep-order",), "option.unsupported"),
         (("--blocks", "2"), "option.unsupported"),
-        (("--require", "k=5"), "option.unsupported"),
+        (("--require", "linkage=0.5"), "option.unsupported"),
         (("--effort", "3"), "option.unsupported"),
         (("--set", "workers=3"), "option"),
         (("--scheduler", "tcp://host:1", "--workers", "2"), "option.conflict"),

@@ -38,6 +38,13 @@ def test_table_has_a_row_per_method_and_marks_the_lowest_loss(folder, run):
     assert "lowest for this k" in outcome.stderr
 
 
+def test_a_bound_is_the_last_row_of_the_table(folder, run):
+    outcome = run(*BASE, "-k", "3,5", "--methods", "mdav", "--bound", "fast")
+    bounds = mc.compare("people.csv", "schema.toml", k=[3, 5], methods="mdav", bound="fast")
+    expected = ["lower bound", *(f"{100 * trial.bound:.4g} %" for trial in bounds)]
+    assert re.split(r"\s{2,}", outcome.stdout.splitlines()[-1].strip()) == expected
+
+
 def test_ties_are_all_marked():
     trials = [
         mc.sweeps.Trial(method, 3, "requested", method, distortion, 9, 3, 0.25)
@@ -89,7 +96,17 @@ def test_json_has_everything_and_nothing_else_is_on_stdout(folder, run):
     outcome = run(*BASE, "-k", "3, 6", "--methods", "mdav, univariate", "--json", "--quiet")
     result = json.loads(outcome.stdout)
     assert outcome.stderr == ""
-    fields = {"method", "k", "used", "reason", "distortion", "cells", "smallest", "seconds"}
+    fields = {
+        "method",
+        "k",
+        "used",
+        "reason",
+        "distortion",
+        "cells",
+        "smallest",
+        "seconds",
+        "bound",
+    }
     assert all(set(trial) == fields for trial in result)
     assert [(trial["method"], trial["k"], trial["distortion"] is None) for trial in result] == [
         ("mdav", 3, False),
@@ -115,6 +132,7 @@ def test_settings_seed_and_missing_reach_the_library(folder, run, monkeypatch):
         "options": {"gamma": 0.5, "refine": True},
         "seed": 4,
         "missing": "drop",
+        "bound": None,
     }
 
 

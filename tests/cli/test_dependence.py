@@ -45,10 +45,11 @@ def test_files_and_json_hold_the_same_points(folder, run):
 
 
 def test_recommended_weight_is_shown_with_its_effect(folder, run):
-    generous = run(*BASE, "-k", "4", "--loss", "100")
-    assert "lambda = 1 changes the information loss" in generous.stderr
-    strict = run(*BASE, "-k", "4", "--loss", "0", "--lambdas", "0.9")
-    assert "try smaller ones" in strict.stderr
+    generous = run(*BASE, "-k", "4", "--more", "100")
+    assert "of the association preserved" in generous.stderr
+    # Weights that cost more than 5 % are tried, but not recommended.
+    strict = run(*BASE, "-k", "4", "--lambdas", "0,0.9")
+    assert "--dependence 0:" in strict.stderr
 
 
 def test_blocks_are_reported_as_not_jointly_k_anonymous(folder, run):
@@ -107,7 +108,7 @@ def test_infinite_increase_is_a_missing_value_in_the_file(folder, run):
         (("-k", "4", "-o", "sweep.svg", "--figure", "sweep.svg"), "table.unknown_format"),
         (("-k", "4", "-o", "sweep.doc"), "table.unknown_format"),
         (("-k", "4", "--lambdas", "2"), "option.out_of_range"),
-        (("-k", "4", "--loss", "-1"), "option.out_of_range"),
+        (("-k", "4", "--more", "-1"), "option.out_of_range"),
         (("-k", "4", "--blocks", "age;nothing"), "option.unknown"),
         (("-k", "4", "--blocks", "age"), "option.invalid"),
         (("-k", "4", "-o", "people.csv"), "table.exists"),

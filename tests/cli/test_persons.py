@@ -8,6 +8,8 @@ import pytest
 
 import microcell as mc
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 K = 3
 QUICK = ("--method", "mdav")
 
@@ -47,7 +49,7 @@ def persons_per_class(folder, released, keys):
 
 def test_inspect_anonymize_and_audit_count_patients(hospital, run):
     inspected = run("inspect", "visits.csv", "-o", "draft.toml")
-    assert "60 persons (told apart by patient_number)" in inspected.stdout
+    assert "60 persons (identified by patient_number)" in inspected.stdout
     assert mc.load_schema("draft.toml").person == ("patient_number",)
     call = ("anonymize", "visits.csv", "-s", "draft.toml", "-k", K, *QUICK, "--keep-order")
     released = run(*call, "-o", "k.csv", "--report", "k.html")

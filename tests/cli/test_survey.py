@@ -24,6 +24,8 @@ DESIGN = (
     "-m",
     "mdav",
 )
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 EXAMPLES = {command.__name__: examples for command, examples in COMMANDS.items()}
 KEYS = ["sex", "age", "bmi", "latitude", "longitude", "postal_code"]
 ME = {
@@ -254,7 +256,7 @@ def test_invalid_use_writes_nothing(folder, run, arguments, code, text):
 def test_help_lists_every_command(run):
     shown = run("survey", "--help").stdout
     for command in COMMANDS:
-        assert command.__name__ in shown
+        assert command.__name__.replace("_", "-") in shown
 
 
 @pytest.mark.parametrize("name", ["size", "design", "check", "answer", "collect"])
@@ -263,6 +265,8 @@ def test_examples_of_the_help_run(name, folder, run):
     for line in EXAMPLES[name]:
         assert line in shown
         overwrite = ["--force"] if name in ("design", "collect") else []
+        for ledger in folder.glob("*.ledger*"):
+            ledger.unlink()  # each example releases the design for the first time
         outcome = run(*shlex.split(line)[1:], *overwrite)
         assert outcome.code == 0, (line, outcome.stderr)
 

@@ -21,9 +21,12 @@ ITEMS = {
     "ordinal": [3, 1, 2, 3, None],
     "nominal": ["a", "b", "b", "c", None],
     "code": ["94110", "94121", "10001", "94110", None],
+    "hierarchy": ["Rome", "Bonn", "Cairo", "Rome", None],
     "datetime": [datetime.date(2020, 1, day) for day in (1, 5, 9, 30)] + [None],
     "location": [10.0, 20.0, 30.0, 40.0, None],
 }
+
+PLACES = {"Europe": {"Italy": ["Rome"], "Germany": ["Bonn"]}, "Africa": {"Egypt": ["Cairo"]}}
 
 
 def one_column(name):
@@ -32,7 +35,7 @@ def one_column(name):
         column = Column("x", kind=name, latitude="lat", longitude="lon")
         data = table(lat=ITEMS[name], lon=ITEMS[name])
     else:
-        column = Column("x", kind=name)
+        column = Column("x", kind=name, hierarchy=PLACES if KINDS[name].takes_hierarchy else None)
         data = table(x=ITEMS[name])
     return data, resolve(Schema(quasi=[column]), data)
 

@@ -98,9 +98,16 @@ def test_too_few_persons(name):
     assert min(people_per_group(cells.labels, persons)) >= 4
 
 
-@pytest.mark.parametrize("strata", [(), ("region",)])
-@pytest.mark.parametrize("weight", [None, "w"])
-@pytest.mark.parametrize("require", [None, {"l_diversity": 2}, {"t_closeness": 0.4}])
+@pytest.mark.parametrize(
+    "strata, weight, require",
+    [
+        ((), None, None),
+        (("region",), "w", None),
+        ((), "w", {"l_diversity": 2}),
+        (("region",), None, {"l_diversity": 2}),
+        (("region",), "w", {"t_closeness": 0.4}),
+    ],
+)
 def test_every_published_class_has_k_persons(name, strata, weight, require):
     rng = np.random.default_rng(len(strata) + 2 * bool(weight))
     n, k = 120, 4

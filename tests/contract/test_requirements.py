@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import microcell as mc
 from microcell.measures.registry import measures
+from microcell.methods import constrained
 from microcell.release import partition as partitioning
 from tests.raising import raises
 from tests.reference import oracles
@@ -212,3 +213,15 @@ def test_limits_on_points():
         mc.partition(X, 3, require={"information_loss": 0.2})
     with raises(mc.errors.OptionError, "option.invalid", option="confidential"):
         mc.partition(X, 3, require={"l_diversity": 2}, confidential=["a", "b"])
+
+
+def test_very_large_tables_choose_the_size_of_cells_on_a_sample(monkeypatch):
+    monkeypatch.setattr(constrained, "_VERY_LARGE", 200)
+    monkeypatch.setattr(constrained, "_SAMPLED", 120)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.argsort(np.argsort(X[:, 0] + 0.3 * rng.normal(size=400)))
+    cells = mc.partition(X, 3, require={"t_closeness": 0.1}, confidential=y)
+    for cell in np.unique(cells.labels):
+        assert _keeps(y, ("t_closeness", 0.1), True)(np.flatnonzero(cells.labels == cell))
+    assert mc.distortion(X, cells) < 0.4

@@ -1,5 +1,7 @@
 """Helpers for engine tests: small data sets on disk, and all stages in this process."""
 
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +48,7 @@ def run(source, schema, output, *, k=5, engine=None, macrocell=400, **options):
     defaults = {"method": "auto", "seed": 0, "missing": "error", "seams": 1, "replace": False}
     settings = {name: options.pop(name, value) for name, value in defaults.items()} | {
         name: options.pop(name)
-        for name in ("dependence", "order_key", "read_options")
+        for name in ("dependence", "order_key", "read_options", "require", "strict")
         if name in options
     }
     request = make_request(
@@ -54,6 +56,19 @@ def run(source, schema, output, *, k=5, engine=None, macrocell=400, **options):
     )
     with Folders(request.output, request.scratch) as folders:
         return release_dataset(engine or LocalEngine(), find_files(source), request, folders)
+
+
+def run_killed(source, output):
+    """Run in this process, which is killed on the way."""
+    run_stage = LocalEngine.run
+
+    def run_or_die(self, stage, function, items):
+        if stage == "partitioning macrocells":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return run_stage(self, stage, function, items)
+
+    LocalEngine.run = run_or_die
+    run(source, SCHEMA, output)
 
 
 def read_release(folder):

@@ -18,6 +18,7 @@ from microcell.dask.cluster import DaskEngine, _check_replies, _Task
 from microcell.errors import DataError, OptionError, TableError
 from microcell.model import Schema
 from tests.dask.running import SCHEMA, contents, distributed, people, run, write_files
+from tests.processes import start_command
 from tests.raising import raises
 
 ROOT = Path(__file__).parents[2]
@@ -261,16 +262,10 @@ def test_the_command(cluster, source, expected, tmp_path):
     ]
     words += ["--scheduler", cluster.address, "--macrocell", "200", "--seams", "1"]
     words += ["--order-key", KEY]
-    done = subprocess.run(
-        [sys.executable, "-m", "microcell", *words],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "5-anonymous" in done.stderr
+    process = start_command(*words, folder=tmp_path)
+    _, message = process.communicate()
+    assert process.returncode == 0, message
+    assert "5-anonymous" in message
     assert contents(tmp_path / "out") == expected
 
 

@@ -5,33 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import microcell as mc
 from microcell.dask.folders import OWNER, Folders, _identity, temporary_output
 from tests.dask.running import SCHEMA, people, run, write_files
-
-ROOT = Path(__file__).parents[2]
-
-KILLED = """
-import os, signal, sys
-import microcell as mc
-from tests.dask.running import SCHEMA, run
-
-from microcell.dask.cluster import LocalEngine
-
-run_stage = LocalEngine.run
-
-def run_or_die(self, stage, function, items):
-    if stage == "partitioning macrocells":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return run_stage(self, stage, function, items)
-
-LocalEngine.run = run_or_die
-run(sys.argv[1], SCHEMA, sys.argv[2])
-"""
+from tests.processes import Process
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +20,9 @@ def source(tmp_path_factory):
 
 
 def test_the_next_job_removes_leftovers_of_a_killed_one(source, tmp_path):
-    words = [sys.executable, "-c", KILLED, str(source), str(tmp_path / "out")]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, timeout=300, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    process = Process("tests.dask.running.run_killed", source, tmp_path / "out")
+    _, message = process.communicate()
+    assert process.returncode == -signal.SIGKILL, message
     left = sorted(path.name for path in tmp_path.iterdir())
     assert [name.rpartition(".")[2] for name in left] == ["partial", "work"]
     assert all((tmp_path / name).stat().st_mode & 0o777 == 0o700 for name in left)

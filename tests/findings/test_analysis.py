@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import microcell as mc
+from microcell import auditing
 from microcell.errors import OptionError
 from microcell.measures.analysis import _overlap, parse_formula
 from microcell.model import Schema
+from microcell.schema.resolve import resolve
 from tests.raising import raises
 
 
@@ -22,6 +24,13 @@ def people(n=400, seed=0):
 
 
 SCHEMA = Schema(quasi=["age", "sex"], confidential=["hours", "sick"])
+
+
+def audit(before, after, schema, k):
+    """An audit of a release for which k was requested."""
+    originals, published = mc.read(before), mc.read(after)
+    resolved = resolve(schema, originals)
+    return auditing.audit(originals, published, resolved, k=k)
 
 
 def analyse(table, *formulas, by=(), after=None):
@@ -51,6 +60,8 @@ def test_logistic_regression_solves_the_score_equations():
     table = people()
     (result,) = analyse(table, "sick ~ age").analyses
     assert result.kind == "logistic"
+    assert result.event == "sick = 1"
+    assert result.event not in repr(result)
     intercept, slope = (item.before[0] for item in result.coefficients)
     p = 1 / (1 + np.exp(-(intercept + slope * table["age"])))
     gaps = table["sick"] - p
@@ -76,6 +87,17 @@ def test_means_and_rates_by_group():
     assert found["m", "hours"].after == found["m", "hours"].before
     assert found["f", "sick"].before == pytest.approx(table["sick"][~men].mean())
     assert found["m", "age"].n_before == men.sum()
+
+
+def test_means_of_whole_numbers_are_not_shifted():
+    rng = np.random.default_rng(2)
+    town = np.where(np.arange(200) < 15, "few", "most")
+    pay = rng.integers(1_000_000, 1_100_000, 200)
+    table = {"town": town, "pay": pay}
+    schema = Schema(quasi=["town"], confidential=["pay"])
+    groups = {item.response: item for item in audit(table, table, schema, k=5).small_groups}
+    few = town == "few"
+    assert groups["pay"].before == pytest.approx(pay[few].mean(), rel=1e-12)
 
 
 def test_a_group_that_vanishes_has_no_mean():
@@ -111,7 +133,7 @@ def test_overlap_of_intervals():
     assert _overlap(np.array([0, -1, 1]), np.array([0, -2, 2])) == 0.75
 
 
-def test_reports_show_analyses_to_insiders_only():
+def test_reports_show_analyses_to_insiders_only(blank_figures):
     audit = analyse(people(), "hours ~ age + sex", by=["sex"])
     text = mc.render(audit, "text")
     assert "hours ~ age + sex (linear regression)" in text
@@ -135,3 +157,39 @@ def test_categories_of_the_audit():
     men = int((table["sex"] == "m").sum())
     assert (shares["m"].people, shares["m"].kept, shares["m"].published) == (men, 0, 0)
     assert shares["f"].share == 1
+
+
+def test_small_groups_are_compared_without_being_asked_for():
+    table = people()
+    town = np.where(np.arange(400) < 12, "few", np.where(np.arange(400) < 14, "two", "most"))
+    before = {**table, "town": town}
+    after = {**before, "age": np.where(town == "few", 50, before["age"])}
+    schema = Schema(quasi=["age", "town"], confidential=["hours"], keep=["sex", "sick"])
+    audit_result = audit(before, after, schema, k=5)
+    groups = {item.response: item for item in audit_result.small_groups}
+    assert {item.group for item in audit_result.small_groups} == {"few"}  # "two" is below k
+    age = groups["age"]
+    few = town == "few"
+    assert (age.n_before, age.n_after, age.after) == (12, 12, 50)
+    assert age.before == pytest.approx(table["age"][few].mean())
+    assert age.change == pytest.approx((50 - age.before) / table["age"].std())
+    assert groups["hours"].change == 0
+    assert audit_result.small_groups[0].response == "age"  # what changed most comes first
+
+
+def test_public_reports_tell_steps_of_change_only():
+    before = {"x": np.arange(200.0), "group": np.array(["a"] * 190 + ["b"] * 6 + ["c"] * 4)}
+    after = {"x": before["x"], "group": np.array(["a"] * 190 + ["b"] * 6 + ["a"] * 4)}
+    result = audit(before, after, Schema(quasi=["group"], confidential=["x"]), k=4)
+    assert {item.group for item in result.small_groups} == {"b", "c"}
+    data = json.loads(mc.render(result, "json", audience="public"))
+    (shown,) = data["small_groups"]  # c is no longer published
+    assert (shown["group"], shown["records"], shown["before"]) == ("b", [None, 6], None)
+    assert shown["change"] == 0
+    public = mc.render(result, "text", audience="public")
+    assert "less than 0.1 SD" in public
+    assert "group = c" not in public
+    assert "categories" not in data
+    internal = json.loads(mc.render(result, "json"))
+    assert len(internal["categories"]) == 3
+    assert not any("category" in item for item in internal["categories"])  # no value of the table

@@ -3,6 +3,7 @@
 import datetime
 import json
 import pickle
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,8 @@ import microcell as mc
 from microcell.auditing import audit, examine
 from microcell.errors import GuaranteeError, SchemaError
 from microcell.findings import rules
-from microcell.findings.singling_out import _estimate, count_alone
-from microcell.model import Column, Finding, Schema
+from microcell.findings.singling_out import Uniqueness, _hash, count_alone
+from microcell.model import Column, Finding, Schema, Values
 from microcell.model.findings import SEVERITIES, check_strictly, sort_findings
 from tests.raising import raises
 from tests.small_tables import table
@@ -59,6 +60,8 @@ def test_strict_refuses_warnings_and_dangers_but_not_notes():
     for severity in ("danger", "warning"):
         with raises(GuaranteeError, "guarantee.findings", findings=["a"]):
             check_strictly([Finding(severity, "a", "x")])
+    with pytest.raises(GuaranteeError, match=r"Danger: One class\. Do: Lower k\. \[a\]"):
+        check_strictly([Finding("danger", "a", "One class.", "Lower k")])
 
 
 def test_every_rule_is_complete():
@@ -91,6 +94,8 @@ def test_people_in_homogeneous_classes_are_counted_once():
     after = table(age=[1, 1, 1, 2, 2, 2], grade=[1, 1, 1, 2, 2, 2])
     schema = Schema(quasi=[AGE], confidential=["grade"], person="who")
     assert find(before, after, schema)["risk.homogeneous_classes"].figures["people"] == 2
+    measured = audit(before, after, schema, pairs=np.arange(6))["homogeneous_records"]
+    assert measured == 2
 
 
 def test_exact_confidential_numbers_and_their_rounding():
@@ -154,15 +159,36 @@ def test_counting_people_who_are_alone():
     assert count_alone(codes, np.array([1, 1, 0, 1, 1], dtype=bool), None).people == 0
 
 
-def test_large_tables_are_sampled_with_an_interval():
+@pytest.mark.parametrize("rows_per_person", [1, 3])
+def test_large_tables_are_sampled_with_an_interval(rows_per_person):
     rng = np.random.default_rng(1)
-    numbers = rng.integers(0, 400_000, 300_000).astype(np.uint64)
-    hashes = numbers * np.uint64(0x9E37_79B9_7F4A_7C15)
-    exact = int((np.unique(numbers, return_counts=True)[1] == 1).sum())
-    estimate = _estimate([hashes], None)
-    low, high = estimate.interval
+    n = 300_000
+    numbers = rng.integers(1, 400_000, n)
+    numbers[rng.random(n) < 0.5] = 0  # one value that dwarfs the others
+    persons = np.arange(n) // rows_per_person
+    exact = count_alone(numbers, np.ones(n, dtype=bool), persons)
+    hashes = {"x": _hash(Values("integer", numbers, np.zeros(n, dtype=bool)))}
+    result = Uniqueness(hashes, None if rows_per_person == 1 else persons).alone(("x",))
+    low, high = result.interval
+    assert low <= exact.share <= high
     assert high - low < 0.02
-    assert abs(estimate.people - exact) < 0.02 * 300_000
+    assert abs(result.people - exact.people) < 0.01 * n
+
+
+def test_the_advice_names_all_columns_that_must_be_protected():
+    rng = np.random.default_rng(2)
+    columns = {name: rng.integers(0, 9, 200).tolist() for name in "abcd"}
+    columns["e"] = [0, 1] * 100
+    ages, means = pairwise(200)
+    before, after = table(age=ages, **columns), table(age=means, **columns)
+    found = find(before, after, Schema(quasi=[AGE], keep=list("abcde")))["risk.singled_out"]
+    assert len(found.columns) == 3
+    protected = re.findall(r"\[columns\.(\w)\]", found.advice)
+    assert {"a", "b", "c", "d"} > set(protected)
+    left = [name for name in "abcde" if name not in protected]
+    after = table(age=means, **{name: columns[name] for name in left})
+    schema = Schema(quasi=[AGE], keep=left, drop=protected)
+    assert "risk.singled_out" not in find(before, after, schema)
 
 
 def test_names_in_a_confidential_text():
@@ -311,6 +337,8 @@ def test_locations_that_moved_far():
     assert found.figures["records"] == 2
     assert found.figures["p95_km"] == pytest.approx(55.6, abs=0.1)  # half a degree
     assert "utility.location_moved" not in find(before, before, Schema(quasi=[home]))
+    together = table(lat=[45.0] * 4, lon=[1.0] * 4)  # No weight helps in a single class.
+    assert "utility.location_moved" not in find(before, together, Schema(quasi=[home]))
 
 
 def test_one_member_dominates_a_weighted_cell():
@@ -446,6 +474,18 @@ def test_sums_are_published_consistently():
 def test_relations_must_name_other_quasi_identifiers(columns):
     with raises(SchemaError, "schema.invalid"):
         Schema(quasi=columns)
+
+
+@pytest.mark.parametrize("relation", [{"sum_of": ("a", "b")}, {"after": "a"}])
+@pytest.mark.parametrize(
+    "a", [Column("a"), Column("a", "ordinal", order=["x", "y"]), Column("a", publish="range")]
+)
+def test_relations_must_name_columns_published_as_numbers(a, relation):
+    """A cell has a category as the row of a record with it, which must not be published."""
+    values = list(range(6)) if a.publish else ["x", "y"] * 3
+    table = {"a": values, "b": list(range(6)), "z": list(range(6))}
+    with raises(SchemaError, "schema.invalid", column="z"):
+        mc.anonymize(table, Schema(quasi=[a, "b", Column("z", **relation)]), k=3)
 
 
 @pytest.mark.parametrize(

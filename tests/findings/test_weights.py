@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from microcell.cli import app
 from microcell.model import Schema
-from microcell.release.weights import try_weights
+from microcell.sweeps.weights import try_weights
 
 
 def people(n=240):

@@ -9,7 +9,8 @@ from dataclasses import replace
 import polars as pl
 import pytest
 from benchmarks.fuzz import faults, recount, run
-from benchmarks.fuzz.cases import FORMATS, SOURCES, Case, Field, make_case
+from benchmarks.fuzz.cases import FORMATS, SOURCES, Case, make_case
+from benchmarks.fuzz.fields import Field
 from benchmarks.fuzz.readers import read_columns
 
 import microcell as mc
@@ -39,8 +40,16 @@ def test_cases_cover_everything_and_follow_from_their_integer():
     assert {case.fault for case in cases} == {"", *faults.FAULTS}
     kinds = {column.kind for case in cases for column in case.schema.quasi}
     assert kinds == {"numeric", "ordinal", "nominal", "code", "datetime", "location"}
-    assert {"blocks", "require", "cells", "dependence", "order_key"} <= {
-        name for case in cases for name in case.settings
+    names = {"blocks", "require", "cells", "dependence", "regression"}
+    assert names | {"order_key"} <= {name for case in cases for name in case.settings}
+    required = [case.settings.get("require", {}) for case in cases]
+    assert any("dependence_loss" in limits for limits in required)
+    columns = [item.column for case in cases for item in case.fields if item.column]
+    for relation in ("after", "difference_of", "sum_of", "round"):
+        assert any(getattr(column, relation) for column in columns)
+    assert {case.schema.person_cells for case in cases if case.schema.person} == {
+        "rows",
+        "together",
     }
     assert make_case(17) == cases[17]
 
@@ -94,6 +103,36 @@ def test_a_changed_table_is_rejected(tmp_path, edit, promise):
         recount.recount(case, release, output)
 
 
+def test_classes_of_too_few_persons_are_rejected(tmp_path):
+    """Six records, but only two persons in the second class."""
+    case = make()
+    release, output = released(tmp_path, case)
+    persons = Field("who", "person", "text", list("abcdde"))
+    with pytest.raises(recount.RecountError, match="a class of 2"):
+        recount.recount(replace(case, fields=(*case.fields, persons)), release, output)
+
+
+def test_broken_relations_and_roundings_are_rejected(tmp_path):
+    columns = {"start": [10, 20], "end": [15, 12], "gap": [5, -8], "sum": [25, 33]}
+    relations = {"end": {"after": "start"}, "sum": {"sum_of": ("start", "end")}}
+    for name, value, promise in (("end", 9, "in order"), ("sum", 26, "the sum")):
+        fields = tuple(
+            Field(key, "quasi", "integer", values, mc.Column(key, **relations.get(key, {})))
+            for key, values in columns.items()
+        )
+        schema = mc.Schema(quasi=[item.column for item in fields])
+        case = Case(0, fields, schema, "lists", ".csv", 2, "mdav")
+        good = {"start": [10, 10], "end": [15, 15], "gap": [5, 5], "sum": [25, 25]}
+        recount._check_relations(case, good)
+        with pytest.raises(recount.RecountError, match=promise):
+            recount._check_relations(case, good | {name: [value] * 2})
+    rounded = Field("pay", "confidential", "integer", [7], mc.Column("pay", round=5))
+    recount._check_rounded(rounded, 7, 5)
+    for after in (7, 10, None):
+        with pytest.raises(recount.RecountError, match="rounded"):
+            recount._check_rounded(rounded, 7, after)
+
+
 def test_other_digests_and_modes_are_rejected(tmp_path):
     case = make()
     release, output = released(tmp_path, case)
@@ -110,8 +149,7 @@ def test_hidden_bytes_are_found(tmp_path):
     case = make(".parquet")
     _, output = released(tmp_path, case)
     frame = pl.read_parquet(output)
-    used = pl.Enum([*frame["ill"].unique(), recount.HIDDEN[0].decode()])
-    frame.with_columns(pl.col("ill").cast(used)).write_parquet(output)
+    frame.write_parquet(output, metadata={"note": recount.HIDDEN[0].decode()})
     with pytest.raises(recount.RecountError, match="hidden bytes"):
         recount._check_bytes(case, output, read_columns(output))
 

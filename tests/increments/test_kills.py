@@ -107,7 +107,7 @@ def check_and_continue(folder, strategy="refined"):
     assert min(Counter(published.select("x", "y").rows()).values()) >= 3
     files = [path.name for path in (folder / "state").iterdir()]
     assert sorted(name.partition("-")[0] for name in files) == [
-        "README.txt", "cells", "lock", "records", "records", "state.json",
+        "README.txt", "cells", "lock", "people", "people", "records", "records", "state.json",
     ]  # fmt: skip
     return release
 

@@ -7,7 +7,7 @@ import pytest
 
 import microcell as mc
 from microcell.errors import OptionError, TableError
-from microcell.increments import session as session_module
+from microcell.increments import state as state_module
 from tests.raising import raises
 
 SCHEMA = mc.Schema(quasi=["x", "y"])
@@ -91,7 +91,7 @@ def test_later_changes_of_a_data_frame_do_not_matter(make, added):
 
 
 def test_duplicate_batches_are_rejected_before_the_work(stored, tmp_path, monkeypatch):
-    monkeypatch.setattr(session_module, "join", None)
+    monkeypatch.setattr(state_module, "join", None)
     with raises(OptionError, "option.duplicate_batch", batch=1):
         stored.add(tmp_path / "batch.csv")
     with raises(OptionError, "option.duplicate_batch", batch=0):

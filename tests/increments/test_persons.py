@@ -19,6 +19,8 @@ from microcell.increments import start as start_session
 from microcell.methods.increments import STRATEGIES, add_batch
 from tests.raising import raises
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 SCHEMA = mc.Schema(quasi=["age", "height"], person="patient", confidential=["cost"], rest="drop")
 TOGETHER = replace(SCHEMA, person_cells="together")
 
@@ -138,7 +140,9 @@ def test_a_session_counts_persons_over_all_batches(schema, strategy):
     table, k = visits(160, 60), 4
     session = start_session(table[:80], schema, k, effort="fast")
     for first in (80, 84, 120):
-        session.add(table[first : {80: 84, 84: 120, 120: 160}[first]], strategy=strategy)
+        session.add(
+            table[first : {80: 84, 84: 120, 120: 160}[first]], strategy=strategy, repeated="keep"
+        )
     release = session.finish()
     check_release(release, table, k)
     assert release.manifest.person.cells == schema.person_cells
@@ -152,9 +156,9 @@ def test_a_session_counts_persons_over_all_batches(schema, strategy):
 def test_a_stored_session_gives_the_same_release(tmp_path, schema):
     table = visits(90, 40, seed=2)
     session = start_session(table[:60], schema, 3, method="mdav")
-    session.add(table[60:])
+    session.add(table[60:], repeated="keep")
     stored = StoredSession.create(tmp_path / "s", table[:60], schema, 3, method="mdav")
-    stored.add(table[60:])
+    stored.add(table[60:], repeated="keep")
     release = StoredSession(tmp_path / "s").finish()
     check_release(release, table, 3)
     assert release.table["age"].to_list() == session.finish().table["age"].to_list()
@@ -177,7 +181,7 @@ def test_a_stratum_waits_for_k_persons():
     assert session.waiting == len(many)
     with raises(TooFewRecordsError, "guarantee.stratum_too_small", smallest=1, unit="persons"):
         session.finish()
-    session.add(south)
+    session.add(south, repeated="keep")
     assert session.waiting == 0
     original = pl.concat([north, many, south])
     check_release(session.finish(), original, 4, keys=("age", "height", "region"))
@@ -202,7 +206,7 @@ def test_sessions_refuse_what_they_cannot_count():
         session.add(without)
     assert session.records == 40
     dropped = start_session(base, SCHEMA, 3, method="mdav", missing="drop")
-    assert dropped.add(without).kept == 39
+    assert dropped.add(without, repeated="keep").kept == 39
 
 
 def test_an_identifier_that_repeats_in_a_batch_is_refused():
@@ -214,7 +218,7 @@ def test_an_identifier_that_repeats_in_a_batch_is_refused():
     assert session.records == 4
     stated = mc.Schema(quasi=["age"], identifiers=["id"], rows_are_people=True)
     session = start_session(base, stated, 2)
-    session.add({"id": ["e", "a"], "age": [5, 1]})
+    session.add({"id": ["e", "a"], "age": [5, 1]}, repeated="keep")
     assert session.finish().manifest.rows_are_people is True
 
 
@@ -226,7 +230,7 @@ def test_a_person_in_two_strata_cannot_stay_together():
     session = start_session(table, schema, 3, method="mdav")
     moved = table[:1].with_columns(pl.lit("west").alias("region"))
     with raises(SchemaError, "schema.invalid", field="person_cells", persons=1):
-        session.add(moved)
+        session.add(moved, repeated="keep")
     assert session.records == 60
 
 

@@ -1,6 +1,7 @@
 """Plans: closed forms, the search against a grid, plans from tables, wording and figures."""
 
 import dataclasses
+import inspect
 import math
 
 import numpy as np
@@ -37,37 +38,37 @@ def ends_by_hand(nu, sigma):
 # ------------------------------------------------------------------------------------- closed forms
 
 
-@pytest.mark.parametrize("sigma", SIGMAS)
-def test_best_share_is_the_best_on_a_grid(sigma):
-    ends = ends_by_hand(SHARES, sigma)
-    assert best_share(sigma) == pytest.approx(SHARES[np.argmin(ends)], abs=2e-5)
-    assert earliest_end(sigma) == pytest.approx(ends.min(), abs=2e-5)
-    assert end_of(best_share(sigma), sigma) == pytest.approx(earliest_end(sigma), abs=1e-12)
+def test_best_share_is_the_best_on_a_grid():
+    for sigma in SIGMAS:
+        ends = ends_by_hand(SHARES, sigma)
+        assert best_share(sigma) == pytest.approx(SHARES[np.argmin(ends)], abs=2e-5)
+        assert earliest_end(sigma) == pytest.approx(ends.min(), abs=2e-5)
+        assert end_of(best_share(sigma), sigma) == pytest.approx(earliest_end(sigma), abs=1e-12)
 
 
-@pytest.mark.parametrize("sigma", SIGMAS)
-def test_critical_share_ends_the_base_with_the_collection(sigma):
-    nu = critical_share(sigma)
-    assert (1 - nu) ** 2 == pytest.approx(sigma * nu, abs=1e-9)
-    assert nu == pytest.approx((2 + sigma - math.sqrt(sigma * (4 + sigma))) / 2, abs=1e-9)
-    if sigma > 1:
-        assert nu == pytest.approx(1 / (2 + sigma), rel=0.1)
+def test_critical_share_ends_the_base_with_the_collection():
+    for sigma in SIGMAS:
+        nu = critical_share(sigma)
+        assert (1 - nu) ** 2 == pytest.approx(sigma * nu, abs=1e-9)
+        assert nu == pytest.approx((2 + sigma - math.sqrt(sigma * (4 + sigma))) / 2, abs=1e-9)
+        if sigma > 1:
+            assert nu == pytest.approx(1 / (2 + sigma), rel=0.1)
 
 
-@pytest.mark.parametrize("sigma", SIGMAS)
-@pytest.mark.parametrize("part", [0.01, 0.1, 0.5, 0.9, 1.0])
-def test_share_for_a_deadline_is_the_smallest_on_a_grid(sigma, part):
-    end = earliest_end(sigma) + part * (1 - earliest_end(sigma))
-    nu = share_for(sigma, end)
-    assert end_of(nu, sigma) <= end + 1e-9
-    assert nu == pytest.approx(
-        SHARES[np.argmax(ends_by_hand(SHARES, sigma) <= end + 1e-9)], abs=2e-5
-    )
+def test_share_for_a_deadline_is_the_smallest_on_a_grid():
+    for sigma in SIGMAS:
+        for part in (0.01, 0.1, 0.5, 0.9, 1.0):
+            end = earliest_end(sigma) + part * (1 - earliest_end(sigma))
+            nu = share_for(sigma, end)
+            assert end_of(nu, sigma) <= end + 1e-9
+            assert nu == pytest.approx(
+                SHARES[np.argmax(ends_by_hand(SHARES, sigma) <= end + 1e-9)], abs=2e-5
+            )
 
 
-@pytest.mark.parametrize("sigma", SIGMAS)
-def test_share_for_the_earliest_end_is_the_best(sigma):
-    assert share_for(sigma, earliest_end(sigma)) == pytest.approx(best_share(sigma), abs=1e-7)
+def test_share_for_the_earliest_end_is_the_best():
+    for sigma in SIGMAS:
+        assert share_for(sigma, earliest_end(sigma)) == pytest.approx(best_share(sigma), abs=1e-7)
 
 
 def test_both_forms_meet_at_the_critical_sigma():
@@ -315,7 +316,7 @@ def test_basis_warns_about_extrapolation(available, records, remedy):
     basis = planning._describe_basis(700, available, records)
     assert "up to 700 records" in basis
     assert remedy in basis
-    assert ("guesses" in basis) == bool(remedy)
+    assert ("rough estimates" in basis) == bool(remedy)
 
 
 @pytest.mark.parametrize(
@@ -340,7 +341,8 @@ def test_table_too_small_to_measure():
 
 def test_options_of_the_method_are_checked_first():
     with raises(OptionError, "option.unsupported", option="gamma", method="mdav"):
-        plan(1000, collection=10, source={}, schema=mc.sample_schema(), k=5, options={"gamma": 1})
+        settings = {"schema": mc.sample_schema(), "method": "mdav", "options": {"gamma": 1}}
+        plan(1000, collection=10, source={}, k=5, **settings)
 
 
 # ------------------------------------------------------------------------------ wording and figures
@@ -387,3 +389,33 @@ def test_figure_labels():
 def test_unknown_figure_format():
     with raises(OptionError, "option.unknown", option="format"):
         mc.plot.plan(votes(), format="gif")
+
+
+def test_a_deadline_equal_to_the_displayed_end_is_met():
+    soonest = votes().soonest.after
+    for allowed in (soonest, round(soonest), round(soonest, 3)):
+        result = votes(deadline=allowed)
+        assert result.meets_deadline, allowed
+        assert "is met" in result.advice
+    long = plan(1_000_000, collection=100 * HOUR, whole=90 * HOUR, strategy="separate")
+    shown = plan(
+        1_000_000, collection=100 * HOUR, whole=90 * HOUR, strategy="separate", deadline=1
+    ).advice
+    assert format_duration(long.soonest.after, up=True) in shown
+
+
+def test_the_plan_says_that_the_time_of_adding_is_unknown():
+    refined = plan(10_000, collection=HOUR, whole=600, strategy="refined")
+    assert "table" in refined.assumption
+    assert refined.assumption in refined.advice
+    assert votes().assumption == ""
+
+
+def test_the_plan_measures_the_method_of_sessions(monkeypatch):
+    jobs = []
+    forecast = planning.forecast_from_time(10_000, 600.0, 2.0, "refined")
+    monkeypatch.setattr(planning, "_measure", lambda *given: jobs.append(given[3]) or forecast)
+    plan(10_000, collection=HOUR, source={"x": [1]}, schema=mc.Schema(quasi=["x"]), k=2)
+    start_default = inspect.signature(mc.increments.start).parameters["method"].default
+    add_default = inspect.signature(mc.increments.Session.add).parameters["strategy"].default
+    assert [(job.method, job.strategy) for job in jobs] == [(start_default, add_default)]

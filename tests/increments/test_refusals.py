@@ -98,7 +98,7 @@ def test_an_invalid_batch_changes_nothing(case, strategy):
     assert WORD not in str(caught.value)
     assert "918273" not in str(caught.value)
     assert session.state is before
-    session.add(make_people(4))
+    session.add(make_people(4), repeated="keep")
     assert len(session.finish().table["x"]) == 16
 
 
@@ -144,7 +144,7 @@ def test_base_with_too_few_complete_records():
 
 def test_refine_may_be_false():
     session = mc.increments.start(make_people(), SCHEMA, 3, refine=False)
-    assert session.add(make_people(4), strategy="separate").records == 4
+    assert session.add(make_people(4), strategy="separate", repeated="keep").records == 4
 
 
 def test_too_many_categories_are_rejected_when_they_arrive():
@@ -160,7 +160,7 @@ def test_incompatible_time_zones():
     times = pl.Series("t", [f"2024-05-0{day}" for day in range(1, 9)]).str.to_datetime()
     session = mc.increments.start(times.to_frame(), mc.Schema(quasi=["t"]), 2)
     with raises(TableError, "table.mismatch"):
-        session.add(times.dt.replace_time_zone("UTC").to_frame())
+        session.add(times.dt.replace_time_zone("UTC").to_frame()[:5], repeated="keep")
     assert session.records == 8
 
 
@@ -172,3 +172,21 @@ def test_huge_and_tiny_scales(scale):
     values, counts = np.unique(session.finish().table["x"], return_counts=True)
     assert np.isfinite(values).all()
     assert counts.min() >= 4
+
+
+def test_a_batch_without_records_or_with_gaps_is_explained(tmp_path):
+    """The advice must fit a batch: what to do about missing values was chosen with the base."""
+    base = pl.DataFrame({"x": [1.0, 2.0, 3.0], "s": ["a", "b", "c"]})
+    base.write_csv(tmp_path / "base.csv")
+    base[:0].write_csv(tmp_path / "empty.csv")
+    schema = mc.Schema(quasi=["x"], confidential=["s"])
+    session = mc.increments.start(tmp_path / "base.csv", schema, 3)
+    with pytest.raises(DataError) as caught:
+        session.add(tmp_path / "empty.csv")
+    assert caught.value.code == "data.empty"
+    (tmp_path / "gap.csv").write_text("x,s\n,a\n5.0,b\n", encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        session.add(tmp_path / "gap.csv")
+    assert caught.value.code == "data.missing_values"
+    assert caught.value.details["columns"] == ("x",)
+    assert "increment start" in str(caught.value)

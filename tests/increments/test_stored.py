@@ -134,7 +134,7 @@ def test_a_failed_release_leaves_the_session_open(tmp_path):
     stored = mc.increments.StoredSession.create(tmp_path / "state", base, schema, 3)
     with raises(TooFewRecordsError, "guarantee.stratum_too_small", k=3, strata=1):
         stored.finish()
-    stored.add(rows_of(base, slice(6, 8)) | {"x": [5.0, 6.0]})
+    stored.add(rows_of(base, slice(6, 8)) | {"x": [5.0, 6.0]}, repeated="keep")
     with raises(
         TableError,
         "table.format_limit",
@@ -230,7 +230,8 @@ def test_any_type_of_data_frame(tmp_path, people):
     stored = mc.increments.StoredSession.create(
         tmp_path / "state", people, mc.sample_schema(), 5, method="mdav"
     )
-    stored.add(pd.DataFrame(rows_of(people, slice(0, 20)) | {"bmi": people["bmi"][:20] + 1}))
+    others = {"bmi": people["bmi"][:20] + 1, "name": [f"Other {i}" for i in range(20)]}
+    stored.add(pd.DataFrame(rows_of(people, slice(0, 20)) | others))
     assert stored.status().records == 180
 
 
@@ -300,7 +301,7 @@ def test_options_that_json_cannot_store(tmp_path):
         )
 
 
-@pytest.mark.parametrize("version", [0, 2, None, "1"])
+@pytest.mark.parametrize("version", [0, 1, None, "2"])
 def test_other_format_versions(stored, people, version):
     change_state_file(stored.folder, version=version)
     for act in (

@@ -19,7 +19,8 @@ TESTS = Path(__file__).parents[1]
 def test_every_kernel_is_called_by_a_test():
     """By its name, or through a public function of its module."""
     _build.import_kernels()
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in TESTS.rglob("*.py")]
+    texts = [path.read_text(encoding="utf-8") for path in TESTS.rglob("*.py")]
+    trees = [ast.parse(text) for text in texts if "microcell.kernels" in text]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     called = {
         f"{node.module.removeprefix('microcell.kernels.')}.{name.name}"

@@ -67,14 +67,14 @@ def check_scan(X, points, rows, target, scratch, k):
         assert scratch.rows[0, 0] == nearest[-1]
 
 
-@pytest.mark.parametrize("n", [3, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 9])
+@pytest.mark.parametrize("n", [3, BLOCK - 1, BLOCK, 2 * BLOCK + 9])
 @pytest.mark.parametrize("m", [1, 4, 6])
 def test_scans_after_records_leave_and_return(n, m):
     rng = np.random.default_rng(n + m)
     X = rng.integers(0, 5, size=(n, m)).astype(float)
     points, scratch = lay_out(X), make_scratch(5, 1)
     out, values = rng.permutation(n)[: n // 2], np.empty(m)
-    for row in range(n):
+    for row in rng.permutation(n)[:200]:
         calling.read_point(points, row, values)
         assert (values == X[row]).all()
     for row in out:

@@ -31,6 +31,16 @@ def client(anonymizer):
         yield client
 
 
+@pytest.fixture(scope="module")
+def shared_client():
+    """A client for requests that are refused, whatever others were."""
+    anonymizer = open_anonymizer(k=3)
+    transport = InProcess(make_app(anonymizer))
+    with Client("http://service", operator=OPERATOR, transport=transport) as client:
+        yield client
+    anonymizer.close()
+
+
 def client_with_response(status, content=b"", **headers):
     """A client of a service that always gives the same response."""
     requests = []
@@ -90,11 +100,11 @@ def test_it_works_over_the_network(anonymizer):
 
 
 @pytest.mark.parametrize("pseudonym", ["unknown", "", "../status", "a/b", "a?b", "a b", "ä", "%2e"])
-def test_unknown_device(client, pseudonym):
+def test_unknown_device(shared_client, pseudonym):
     for ask in (
-        lambda: client.look_up(pseudonym, "token"),
-        lambda: client.move(pseudonym, "token", 1.0, 2.0),
-        lambda: client.cancel(pseudonym, "token"),
+        lambda: shared_client.look_up(pseudonym, "token"),
+        lambda: shared_client.move(pseudonym, "token", 1.0, 2.0),
+        lambda: shared_client.cancel(pseudonym, "token"),
     ):
         with raises(UnknownDeviceError, "service.unknown_device"):
             ask()
@@ -111,9 +121,9 @@ def test_unknown_device(client, pseudonym):
         ((None, 0), "data.not_a_number"),
     ],
 )
-def test_invalid_places_are_rejected_without_being_repeated(client, place, code):
+def test_invalid_places_are_rejected_without_being_repeated(shared_client, place, code):
     with raises(DataError, code) as caught:
-        client.sign_up(*place)
+        shared_client.sign_up(*place)
     assert "987654" not in str(caught.value)
 
 

@@ -213,6 +213,16 @@ def test_an_empty_cell_has_no_weight():
     assert after.places == pytest.approx(np.array([[20.0, 0.0]]))
 
 
+def test_a_merged_cell_extends_no_farther_than_the_reach():
+    """Three cells 67 km apart: the third is in reach of the second, but not of the first."""
+    row = by_hand([[0, 0], [0, 0.6], [0, 1.2]])
+    actual = merge_small(row, np.array([1, 2, 2]), 4, reach=100.0)
+    assert (actual.sizes.tolist(), actual.merges) == ([3, 2], 1)
+    assert actual.renumbered.tolist() == [0, 0, 1]
+    assert merge_small(row, np.array([1, 2, 2]), 4).sizes.tolist() == [5]
+    assert merge_small(row, np.array([1, 2, 2]), 4, reach=50.0).merges == 0
+
+
 def test_antipodes_merge_into_one_of_them():
     after, _ = merge(by_hand([[0, 0], [0, 180]]), 0, np.array([3, 3]))
     assert np.isfinite(after.places).all()

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from microcell.errors import ServiceError
-from microcell.locations import anonymizer
 from microcell.locations import store as _store
+from microcell.locations import watch
 from microcell.locations.store import Store, StoreError
 from tests.locations.reading import read_database
 from tests.locations.serving import (
@@ -187,7 +187,7 @@ def test_a_service_stops_serving_when_another_process_takes_the_database(postgre
 
 
 def test_an_idle_service_notices_that_its_database_was_taken(postgresql, monkeypatch):
-    monkeypatch.setattr(anonymizer, "WATCH_INTERVAL", 0.02)
+    monkeypatch.setattr(watch, "WATCH_INTERVAL", 0.02)
     monkeypatch.setattr(_store, "LOCK_TIMEOUT", 0.1)
     database = postgresql.new_database()
     service = open_anonymizer(K, database, background=True)
@@ -208,7 +208,7 @@ def test_an_idle_service_notices_that_its_database_was_taken(postgresql, monkeyp
 
 
 def test_the_service_reconnects_after_a_server_restart(postgresql, monkeypatch):
-    monkeypatch.setattr(anonymizer, "WATCH_INTERVAL", 0.02)
+    monkeypatch.setattr(watch, "WATCH_INTERVAL", 0.02)
     service = open_anonymizer(K, postgresql.new_database(), background=True)
     accounts = sign_up(service, scatter(13))
     before = look_up_all(service, accounts)

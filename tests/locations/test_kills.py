@@ -1,11 +1,8 @@
 """Killing the service at any moment loses no acknowledged change and serves no cell below k."""
 
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 
@@ -13,64 +10,23 @@ import pytest
 
 from microcell.locations import Anonymizer
 from tests.locations.reading import read_database
+from tests.processes import Process
 
 KEY = bytes(range(32))
 K = 4
 
-LIVE = """
-import json, sys, threading
-import numpy as np
-from microcell.locations import Anonymizer
-
-database, seed = sys.argv[1], int(sys.argv[2])
-service = Anonymizer.open(database, 4, key=bytes(range(32)), share=0.05, period=0.2)
-rng = np.random.default_rng(seed)
-known = json.loads(sys.stdin.readline())
-
-def report(*words):
-    sys.stdout.write(json.dumps(words) + "\\n")
-    sys.stdout.flush()
-
-report("ready")
-while True:
-    turn = rng.random()
-    if turn < 0.6 or len(known) < 8:
-        account = service.sign_up(*rng.normal([41.4, 2.2], 0.1))
-        known.append([account.pseudonym, account.token])
-        report("in", account.pseudonym, account.token)
-    elif turn < 0.85:
-        name, token = known.pop(int(rng.integers(len(known))))
-        report("leaving", name)
-        service.cancel(name, token)
-        report("out", name)
-    elif turn < 0.9:
-        service.publish()
-    else:
-        name, token = known[int(rng.integers(len(known)))]
-        service.move(name, token, *rng.normal([41.4, 2.2], 0.1))
-"""
-
 
 def run_and_kill(database, seed, accounts, lines, seconds):
     """Run a service that reports acknowledged changes, kill it, and return its reports."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", LIVE, database, str(seed)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    child.stdin.write(json.dumps(accounts) + "\n")
-    child.stdin.flush()
+    child = Process("tests.locations.living.live", database, seed, accounts)
     assert json.loads(child.stdout.readline()) == ["ready"]
     output = "".join(child.stdout.readline() for _ in range(lines))
     time.sleep(seconds)
-    os.kill(child.pid, signal.SIGKILL)
-    output += child.stdout.read()
-    child.wait()
-    child.stdin.close()
-    child.stdout.close()
+    child.send_signal(signal.SIGKILL)
+    rest, _ = child.communicate()
     assert child.returncode == -signal.SIGKILL
-    return [json.loads(line) for line in output.splitlines(keepends=True) if line.endswith("\n")]
+    reports = (output + rest).splitlines(keepends=True)
+    return [json.loads(line) for line in reports if line.endswith("\n")]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals")

@@ -51,7 +51,6 @@ def wait_for(browser, expression):
 
 
 def open_page(browser, url, **options):
-    browser.open("about:blank")  # drop pending requests of the previous page
     browser.open(f"{url}/", **options)
     browser.run("sessionStorage.clear()")
     wait_for(browser, "document.getElementById('state').dataset.state === 'live'")
@@ -257,7 +256,6 @@ def test_k_over_time_and_alarms(browser, service):
 
 def test_the_token_of_a_demonstration_signs_in(browser, service):
     url, _ = service
-    browser.open("about:blank")
     browser.open(f"{url}/#operator={'x' * 20}")
     wait_for(
         browser, "document.getElementById('refused').textContent.includes('token is not valid')"

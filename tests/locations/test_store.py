@@ -1,8 +1,6 @@
 """The database: locking, atomic changes, foreign keys and confidentiality."""
 
 import sqlite3
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ import sqlalchemy as sa
 from microcell.errors import OptionError, TableError
 from microcell.locations.clustering import Clustering
 from microcell.locations.differences import Build
-from microcell.locations.publication import DEPTH, Standing
+from microcell.locations.publication import Standing
 from microcell.locations.records import Publication
 from microcell.locations.store import (
     CellMerge,
@@ -23,6 +21,7 @@ from microcell.locations.store import (
     StoreError,
     unpack_builds,
 )
+from tests.processes import Process
 from tests.raising import raises
 
 STATE = State(b"check", 2)
@@ -46,8 +45,7 @@ def update_of(builds, cells, **options):
         cells=np.array(cells, dtype=np.int64),
         epochs=np.arange(count) * 2,
         status=np.zeros(count, dtype=np.int64),
-        moved=np.arange(count) % 2 == 0,
-        history=np.repeat(np.arange(count)[:, np.newaxis], DEPTH, axis=1),
+        history=np.outer(np.arange(count), [1, 1, -1]),
         **options,
     )
 
@@ -76,7 +74,7 @@ def test_a_new_database_is_empty(store):
 def test_changes_are_read_back(store):
     rows = devices_of(5)
     state = State(b"check", 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 8.5, 9.5, 10.5)
-    builds = [Build(11, 1, 2), Build(12, 1, 3, 1, {4: 2})]
+    builds = [Build(11, 1, 2), Build(12, 1, 3, {4: 2, -4: 1})]
     publication = Publication(1, 5.5, 5, 0, 2, 2, 2, 5, 0, 0.5, True, 0.1)
     update = update_of(
         [11, 12], [11, 11, 12, 12, 0], added=builds, generation=1, publication=publication
@@ -87,7 +85,6 @@ def test_changes_are_read_back(store):
     assert [row.cell for row in stored.devices] == [11, 11, 12, 12, None]
     assert [row.pseudonym for row in stored.devices] == [row.pseudonym for row in rows]
     assert [row.epoch for row in stored.devices] == [0, 2, 4, 6, 8]
-    assert [row.moved for row in stored.devices] == [True, False, True, False, True]
     assert (unpack_builds([row.builds for row in stored.devices]) == update.history).all()
     assert stored.ids.tolist() == [11, 12]
     for name in ("points", "radii", "builds", "bands", "sizes", "changes"):
@@ -128,6 +125,24 @@ def test_cells_are_merged_replaced_and_removed(store):
     assert store.load().clustering is None
 
 
+def test_devices_of_a_suspended_cell_wait(store):
+    store.write(Change(STATE, added=devices_of(5), update=update_of([1, 2, 3], [1, 2, 2, 3, 3])))
+    standing = standing_of([1, 2, 3])
+    after = standing.clustering().part(np.array([0, 2]))[0]
+    store.write(Change(STATE, merge=CellMerge([2], [None], np.array([1, 3]), after, 77)))
+    stored = store.load()
+    assert [row.cell for row in stored.devices] == [1, None, None, 3, 3]
+    assert stored.cell_of.tolist() == [0, -1, 1]
+    assert stored.ids.tolist() == [1, 3]
+    assert (stored.standing.points == standing.points).all()
+    assert stored.clustering.cell_of.tolist() == [0, 1]
+    none = np.empty(0, dtype=np.int64)
+    store.write(Change(STATE, merge=CellMerge([1, 3], [None, None], none, None, 79)))
+    stored = store.load()
+    assert (stored.clustering, stored.cell_of.tolist()) == (None, [-1, -1, -1])
+    assert {row.cell for row in stored.devices} == {None}
+
+
 def test_a_failed_change_writes_nothing(store):
     store.write(Change(STATE, added=devices_of(2)))
     again = [
@@ -150,11 +165,8 @@ def test_a_second_process_is_rejected(new_database):
     store = Store.open(database)
     with raises(OptionError, "option.conflict", option="database"):
         Store.open(database)
-    code = f"from microcell.locations.store import Store; Store.open({database!r})"
-    other = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert "in use by another process" in other.stderr
+    _, message = Process("tests.locations.living.open_store", database).communicate()
+    assert "in use by another process" in message
     store.close()
     Store.open(database).close()
 

@@ -44,6 +44,16 @@ def http(anonymizer):
         yield client
 
 
+@pytest.fixture(scope="module")
+def shared_http():
+    """A client for requests that are refused, whatever others were."""
+    anonymizer = open_anonymizer(k=3)
+    with asking(make_app(anonymizer)) as client:
+        client.anonymizer = anonymizer
+        yield client
+    anonymizer.close()
+
+
 def sign_up(http, latitude=41.4, longitude=2.2):
     response = http.post("/devices", json={"latitude": latitude, "longitude": longitude})
     assert response.status_code == 201, response.text
@@ -175,10 +185,10 @@ def test_unknown_pseudonyms_and_wrong_tokens_get_the_same_response(http):
 @pytest.mark.parametrize(
     "headers", [{}, {"Authorization": "Basic eA=="}, {"Authorization": "Bearer"}]
 )
-def test_requests_without_a_token_are_rejected(http, headers):
-    account = fill(http)[0]
+def test_requests_without_a_token_are_rejected(shared_http, headers):
+    account = sign_up(shared_http)
     for pseudonym in (account["pseudonym"], "unknown"):
-        response = http.get(f"/devices/{pseudonym}/location", headers=headers)
+        response = shared_http.get(f"/devices/{pseudonym}/location", headers=headers)
         assert response.status_code == 401
         assert response.headers["www-authenticate"] == "Bearer"
         assert response.json()["code"] == "service.unauthorized"
@@ -194,8 +204,8 @@ def test_requests_without_a_token_are_rejected(http, headers):
         ("GET", "/metrics"),
     ],
 )
-def test_operator_routes_require_the_operator_token(http, method, path):
-    account = fill(http)[0]
+def test_operator_routes_require_the_operator_token(shared_http, method, path):
+    account = sign_up(shared_http)
     for headers in (
         {},
         bearer("wrong"),
@@ -203,7 +213,7 @@ def test_operator_routes_require_the_operator_token(http, method, path):
         bearer(OPERATOR + "x"),
         bearer(OPERATOR[:-1]),
     ):
-        assert http.request(method, path, headers=headers).status_code == 401
+        assert shared_http.request(method, path, headers=headers).status_code == 401
 
 
 # -------------------------------------------------------------------------------- invalid requests
@@ -234,8 +244,9 @@ def test_operator_routes_require_the_operator_token(http, method, path):
 )
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 def test_invalid_bodies_are_rejected_and_never_repeated(
-    http, anonymizer, caplog, method, content, fields
+    shared_http, caplog, method, content, fields
 ):
+    http, anonymizer = shared_http, shared_http.anonymizer
     caplog.set_level(logging.DEBUG)
     path, headers = "/devices", {"Content-Type": "application/json"}
     if method == "PUT":
@@ -324,8 +335,8 @@ def test_a_disconnect_during_the_body_is_harmless(anonymizer, caplog):
     "path",
     ["/nothing", "/devices/", "/devices/a/b/c", "/page/../vault.py", "/page/%2e%2e/vault.py"],
 )
-def test_unknown_paths_are_not_found(http, path):
-    response = http.get(path)
+def test_unknown_paths_are_not_found(shared_http, path):
+    response = shared_http.get(path)
     assert (response.status_code, response.json()["code"]) == (404, "service.bad_request")
 
 
@@ -493,8 +504,8 @@ def test_only_one_what_if_runs_at_a_time(http, anonymizer, monkeypatch):
 
 
 @pytest.mark.parametrize("k", ["", "1", "0", "-5", "x", "5.5", "1e3", "10000000000000000000000"])
-def test_what_if_rejects_invalid_k(http, k):
-    assert http.get(f"/what-if?k={k}", headers=bearer(OPERATOR)).status_code == 422
+def test_what_if_rejects_invalid_k(shared_http, k):
+    assert shared_http.get(f"/what-if?k={k}", headers=bearer(OPERATOR)).status_code == 422
 
 
 def test_too_few_devices_are_a_conflict(http, anonymizer, monkeypatch):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import microcell as mc
 from microcell.kernels import _jit
-from microcell.kernels.annealing import exchange_at_random
+from microcell.kernels.annealing import exchange_at_random, walk_everywhere
 from microcell.kernels.exchange import (
     Limits,
     exchange_until_none_helps,
@@ -24,6 +24,7 @@ from microcell.kernels.groups import (
 )
 from microcell.kernels.rules import no_rule, trait_rule
 from microcell.methods import search as _search
+from microcell.methods.walk import in_spatial_order
 from tests.raising import raises
 from tests.reference import oracles
 
@@ -91,8 +92,8 @@ def grouping_of(X, labels, k, weights=None, around=10):
     cells = make_grouping(X - X.mean(axis=0), each, labels, len(X) // k + 1, 2 * k - 1)
     near_cells = np.empty((len(cells.sizes), min(around, len(cells.sizes) - 1)), dtype=np.int64)
     find_near_cells(cells.sums, cells.totals, near_cells)
-    near = np.zeros((len(X), 8), dtype=np.int64)
-    find_near_records(cells, near_cells, near)
+    near = np.zeros((len(X), 8), dtype=np.int32)
+    find_near_records(cells, near_cells, 0, len(cells.sizes), near)
     return cells, near
 
 
@@ -108,7 +109,14 @@ def test_annealing_keeps_its_sums_consistent(heat, weighted):
     state = np.array([1], dtype=np.uint64)
     for _ in range(20):
         created = exchange_at_random(
-            cells, near, np.full(60, heat), Limits(k, 2 * k - 1), no_rule(60), 3000, state
+            cells,
+            near,
+            np.full(60, heat),
+            Limits(k, 2 * k - 1),
+            no_rule(60),
+            walk_everywhere(60, len(cells.sizes)),
+            50.0,
+            state,
         )
         assert sorted(
             cells.members[c, s] for c in range(16) for s in range(cells.sizes[c])
@@ -305,3 +313,10 @@ def test_bisect_is_within_sizes_and_near():
     cells = mc.partition(X, 7, method="bisect")
     assert cells.sizes.max() <= 13
     assert mc.distortion(X, cells.labels) < 0.03
+
+
+def test_records_that_do_not_vary_are_in_the_order_of_their_cells():
+    labels = np.array([1, 0, 1, 0, 2, 2])
+    order, starts = in_spatial_order(np.empty((6, 0)), labels)
+    assert labels[order].tolist() == [0, 0, 1, 1, 2, 2]
+    assert starts[0] == 0

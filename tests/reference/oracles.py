@@ -129,8 +129,14 @@ def best_univariate_sse(x, k):
     return best
 
 
-def best_sse(X, k):
+def weighted_sse(X, labels, weights):
+    means = {c: np.average(X[labels == c], axis=0, weights=weights[labels == c]) for c in labels}
+    return sum(w * ((x - means[c]) ** 2).sum() for x, c, w in zip(X, labels, weights, strict=True))
+
+
+def best_sse(X, k, weights=None):
     """Return the least SSE over all partitions into cells of at least k, for a few records."""
+    each = np.ones(len(X)) if weights is None else weights
 
     def search(rest):
         if len(rest) == 0:
@@ -142,7 +148,7 @@ def best_sse(X, k):
                 continue
             for chosen in combinations(others, size):
                 members = [first, *chosen]
-                cost = ((X[members] - X[members].mean(axis=0)) ** 2).sum()
+                cost = weighted_sse(X[members], np.zeros(size + 1, dtype=int), each[members])
                 if cost < best:
                     best = min(best, cost + search([i for i in others if i not in chosen]))
         return best
@@ -216,3 +222,22 @@ def t_closeness_first(X, y, k, t):
         means = np.array([X[labels == c].mean(axis=0) for c in range(cell)])
         labels[i] = np.argmin(((means - X[i]) ** 2).sum(axis=1))
     return labels
+
+
+def keep_equal_together(X, k):
+    """Return labels: k or more equal records are a cell, the others by MDAV or in a near group."""
+    rows, place, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    place = place.reshape(-1)
+    labels = place.copy()
+    rest = np.flatnonzero(counts[place] < k)
+    groups = np.flatnonzero(counts >= k)
+    nearest = {i: groups[np.argmin(squared_distances(rows[groups], X[i]))] for i in rest}
+    cells = mdav(X[rest], k) if len(rest) >= k else np.arange(len(rest))
+    for cell in range(max(cells, default=-1) + 1):
+        members = rest[cells == cell]
+        apart = sum(squared_distances(X[[i]], rows[nearest[i]])[0] for i in members)
+        if len(members) < k or apart < sse(X[members], np.zeros(len(members), dtype=int)):
+            labels[members] = [nearest[i] for i in members]
+        else:
+            labels[members] = len(rows) + cell
+    return np.unique(labels, return_inverse=True)[1]

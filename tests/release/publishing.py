@@ -1,10 +1,8 @@
-"""Publish a release or a data set; as a script, in a process that is stopped on the way."""
+"""Publish a release or a data set, also in a process that is stopped on the way."""
 
 import os
 import resource
 import signal
-import sys
-from pathlib import Path
 
 import numpy as np
 
@@ -66,7 +64,7 @@ def stop(how, at):
     before_renames(lambda rename: os.kill(os.getpid(), number) if rename == at else None)
 
 
-if __name__ == "__main__":
-    folder, k, how, at = sys.argv[1:]
-    stop(how, int(at))
-    publish(Path(folder), int(k))
+def publish_stopped(folder, k, how, at):
+    """Publish in this process, which is stopped on the way."""
+    stop(how, at)
+    publish(folder, k)

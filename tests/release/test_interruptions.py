@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from microcell.cli import app
 from microcell.dask.folders import OWNER, _identity
 from microcell.errors import TableError
 from microcell.release import manifest_path
+from tests.processes import Process
 from tests.raising import raises
 from tests.release.publishing import (
     FILES,
@@ -149,22 +149,16 @@ def test_an_interrupt_at_a_rename_completes_the_set(old, tmp_path, at):
     check_complete(folder, 4)
 
 
-def run_script(folder, how, at):
-    path = os.pathsep.join(sys.path)
-    return subprocess.run(
-        [sys.executable, "-m", "tests.release.publishing", str(folder), "4", how, str(at)],
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        check=False,
-        timeout=300,
-    ).returncode
+def run_stopped(folder, how, at):
+    process = Process("tests.release.publishing.publish_stopped", folder, 4, how, at)
+    process.communicate()
+    return process.returncode
 
 
 @pytest.mark.slow
 def test_a_process_that_is_really_killed(old, tmp_path):
     folder = copied(old, tmp_path)
-    assert run_script(folder, "kill", 2) == -signal.SIGKILL
+    assert run_stopped(folder, "kill", 2) == -signal.SIGKILL
     check_incomplete(folder)
     publish(folder, 4)
     check_complete(folder, 4)
@@ -173,7 +167,7 @@ def test_a_process_that_is_really_killed(old, tmp_path):
 @pytest.mark.slow
 def test_a_process_that_is_really_interrupted(old, tmp_path):
     folder = copied(old, tmp_path)
-    run_script(folder, "interrupt", 2)
+    run_stopped(folder, "interrupt", 2)
     check_complete(folder, 4)
 
 
@@ -182,7 +176,7 @@ def test_a_process_that_is_really_interrupted(old, tmp_path):
 def test_a_full_disk_leaves_the_old_set(old, tmp_path, size):
     """The table does not fit, or the table but not the report."""
     folder = copied(old, tmp_path)
-    assert run_script(folder, "full", size) == 1
+    assert run_stopped(folder, "full", size) == 1
     assert contents(folder) == contents(old)
 
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import microcell as mc
+from microcell.methods import Bound
 from microcell.model.manifest import DesignManifest
+from microcell.release.manifest import describe_bound
 from tests.raising import raises
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -70,3 +72,34 @@ def test_a_manifest_is_immutable():
         manifest.k = 9
     assert manifest.updated(row_order="shuffled").row_order == "shuffled"
     assert manifest.row_order == "kept"
+
+
+# ------------------------------------------------------------------------------ the bound
+
+
+@pytest.mark.parametrize(
+    ("settings", "quasi"),
+    [({}, ["age", "bmi"]), ({}, ["age"]), ({"require": {"l_diversity": 2}}, ["age", "bmi"])],
+)
+def test_the_bound_is_below_the_loss_of_the_cells_and_rounded_down(settings, quasi):
+    schema = mc.Schema(quasi=quasi, confidential=["pay"], rest="drop")
+    release = mc.anonymize(people(), schema, k=5, **settings)
+    bound, loss = release.manifest.bound, release.manifest.cells.sse_ratio
+    assert 0 < bound.sse_ratio <= loss
+    assert float(f"{bound.sse_ratio:.3g}") == bound.sse_ratio
+    assert float(f"{bound.gap:.3g}") == bound.gap
+    assert bound.gap >= 1 - bound.sse_ratio / loss - 1e-12 or bound.gap == 0
+    assert (bound.gap == 0) == (quasi == ["age"])
+
+
+def test_blocks_and_searches_cut_short_have_no_bound(monkeypatch):
+    blocks = mc.anonymize(people(), SCHEMA, k=5, method="mdav", blocks=1)
+    assert blocks.manifest.bound is None
+    assert describe_bound(Bound(0.1, "nearest records", complete=False), 0.2) is None
+
+
+def test_rounding_is_on_the_side_that_stays_true():
+    bound = describe_bound(Bound(0.0344996, "nearest records"), 0.07)
+    assert (bound.sse_ratio, bound.gap) == (0.0344, 0.509)
+    assert describe_bound(Bound(0.0, "equal records"), 0.0).gap == 0
+    assert describe_bound(Bound(0.0, "equal records"), 1e-5).gap == 1

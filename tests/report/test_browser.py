@@ -2,9 +2,12 @@
 
 from io import BytesIO
 
+import numpy as np
 import pytest
 from pypdf import PdfReader
 
+from microcell import anonymize, sample_survey
+from microcell.model import Schema
 from microcell.report import render
 from tests.report.examples import MANIFEST, correlations, full
 
@@ -71,6 +74,30 @@ CONTRAST = """
 """
 
 
+GREEN = """
+[...document.querySelectorAll("#guarantee ~ *, #guarantee ~ * *, #verdict ~ *, #verdict ~ * *")]
+  .flatMap(node => [getComputedStyle(node).color, getComputedStyle(node).borderLeftColor])
+  .filter(colour => colour === "rgb(23, 99, 63)").length
+"""
+
+
+def careless_audit():
+    """The survey with many columns published unchanged, lost categories and small groups."""
+    people = sample_survey(300)
+    rng = np.random.default_rng(0)
+    extra = {f"note{i}": rng.integers(0, 10**6, 300) for i in range(7)}
+    town = np.array([f"town {min(int(x), 40)}" for x in rng.exponential(8, 300)])
+    table = {**people, **extra, "town": town}
+    quasi = ["sex", "age", "bmi", "town"]
+    kept = [*extra, "latitude", "longitude", "postal_code"]
+    schema = Schema(
+        identifiers=["name"], quasi=quasi, confidential=["anti_tpo_grade", "tsh"], keep=kept
+    )
+    audit = anonymize(table, schema, k=5, method="mdav").audit()
+    assert len(audit.findings) >= 10
+    return audit
+
+
 def wide():
     audit = full()
     return type(audit)(
@@ -116,6 +143,21 @@ def test_text_has_enough_contrast(browser, page, dark):
         browser.run("getComputedStyle(document.body).backgroundColor") != "rgb(251, 251, 250)"
     )
     assert dark_paper == dark
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_appendix_begins_within_five_screens(browser, tmp_path, blank_figures, width):
+    """Of a release with ten findings, on a laptop and on a telephone."""
+    path = tmp_path / "report.html"
+    path.write_text(render(careless_audit(), "html", manifest=MANIFEST), encoding="utf-8")
+    browser.open(path.as_uri(), width=width)
+    top = "document.querySelector('#appendix').getBoundingClientRect().top + scrollY"
+    assert browser.run(top) <= 5 * browser.run("innerHeight")
+    places = "[...document.querySelectorAll('h2')].map(heading => heading.id)"
+    assert browser.run(places)[:3] == ["guarantee", "findings", "verdict"]
+    assert browser.run(GREEN) == 0
+    pictures = "document.querySelectorAll('main section:has(~ section #appendix) figure').length"
+    assert browser.run(pictures) == 0
 
 
 def test_risk_and_utility_are_side_by_side_only_on_wide_screens(browser, page):

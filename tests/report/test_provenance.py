@@ -5,6 +5,7 @@ import shlex
 import pytest
 
 from microcell.report import FORMATS, render
+from microcell.report.contents import trim_manifest
 from microcell.report.provenance import (
     column_roles,
     imputation_note,
@@ -47,6 +48,24 @@ def test_roles_list_every_column_once_and_how_it_is_published():
         "Confidential (unchanged)": ("tsh",),
         "Other columns (unchanged)": ("remark",),
         "Sampling weight (unchanged)": ("w",),
+    }
+
+
+def test_roles_state_relations_between_columns_and_rounding():
+    quasi = {"role": "quasi", "kind": "numeric", "publish": "mean", "weight": 1.0}
+    columns = {
+        "discharge": {**quasi, "after": "admission"},
+        "stay": {**quasi, "difference_of": ["discharge", "admission"]},
+        "total": {**quasi, "sum_of": ["a", "b"]},
+        "cost": {"role": "confidential", "round": 50.0},
+    }
+    assert {group.label: group.columns for group in column_roles({"columns": columns})} == {
+        "Quasi-identifiers": (
+            "discharge (numeric, published as the mean of the cell, never before admission)",
+            "stay (numeric, published as discharge minus admission)",
+            "total (numeric, published as the sum of a, b)",
+        ),
+        "Confidential (masked)": ("cost (to multiples of 50)",),
     }
 
 
@@ -113,6 +132,21 @@ def test_a_release_made_in_memory():
     assert facts["SHA-256 of the original contents"] == "0f"
     absent = {"SHA-256 of the original file", "SHA-256 of the published file", "Original table"}
     assert not absent & set(facts)
+
+
+@pytest.mark.parametrize(("gap", "text"), [(0.5, "less than 2 %"), (0.0, "loses less")])
+def test_the_distance_to_the_optimum_is_described(gap, text):
+    cells = {**MANIFEST["cells"], "sse_ratio": 0.04}
+    bound = {"sse_ratio": 0.02, "gap": gap, "proof": "nearest records"}
+    shown = described(cells=cells, bound=bound)["Distance to the optimum"]
+    assert "4 %" in shown
+    assert shown.endswith(text)
+    assert "Distance to the optimum" not in described(cells=cells, bound={"sse_ratio": "words"})
+
+
+def test_public_reports_do_not_show_the_distance_to_the_optimum():
+    trimmed = trim_manifest({**MANIFEST, "bound": {"sse_ratio": 0.02, "gap": 0.5, "proof": ""}})
+    assert "bound" not in trimmed
 
 
 def test_requirements_and_merged_cells_are_described():
@@ -256,7 +290,7 @@ PERSON = {"columns": ["patient", "ward"], "cells": "rows", "count": 1500, "most_
 def test_persons_are_described_and_reproduced():
     text = described(person=PERSON)["Persons"]
     assert text.startswith(
-        "1,500 persons with at most 12 rows each, told apart by patient and ward"
+        "1,500 persons with at most 12 rows each, identified by patient and ward"
     )
     assert "--person patient,ward" in rerun(person=PERSON)
     together = PERSON | {"cells": "together"}

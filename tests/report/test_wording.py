@@ -3,7 +3,7 @@
 import pytest
 
 from microcell.report import guarantee
-from microcell.report.headlines import headlines
+from microcell.report.contents import headlines
 from microcell.report.wording import (
     counted,
     is_publishable,
@@ -145,3 +145,19 @@ def test_an_audit_without_measures_has_no_headlines():
     audit = example()
     audit = type(audit)(**{**vars(audit), "measures": {}})
     assert headlines(audit) == {"Risk": (), "Utility": ()}
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"age": 0.1, "bmi": 0.2}, "Change in means (bmi)"),
+        ({"age": 0.0, "bmi": 0.0}, "Change in means (age and 1 more)"),
+    ],
+)
+def test_headlines_name_the_worst_column_or_how_many_share_its_value(values, text):
+    by_column = {f"mean_change.{name}": value for name, value in values.items()}
+    all_values = {"mean_change": max(values.values()), **by_column}
+    unit = "standard deviations"
+    measures = {name: measure(name, value, unit) for name, value in all_values.items()}
+    audit = type(example())(**{**vars(example()), "measures": measures})
+    assert headlines(audit)["Utility"][0].label == text

@@ -39,6 +39,7 @@ def columns(draw, name, parts):
         publish=draw(st.sampled_from([None, *KINDS[kind].representatives])) if kind else None,
         weight=draw(weights),
         order=tuple(draw(st.lists(names, unique=True, max_size=4))) if has_order else None,
+        hierarchy={"vowel": ["a", "e"], "mute": {"stop": ["b"]}} if kind == "hierarchy" else None,
         latitude=parts[0] if location else None,
         longitude=parts[1] if location else None,
     )
@@ -238,8 +239,8 @@ def test_messages_suggest_what_to_write():
         schema_from_toml('schema_version = 1\n[columns.age]\nrole = "quasi"\nknd = "code"')
     assert str(caught.value) == (
         "schema: columns.age.knd is not a known key. Did you mean kind? "
-        "Known keys: role, kind, publish, weight, order, latitude, longitude, after, "
-        "difference_of, sum_of, round."
+        "Known keys: role, kind, publish, weight, order, latitude, longitude, hierarchy, bands, "
+        "after, difference_of, sum_of, round, top, bottom."
     )
     with raises(OptionError, "schema.bad_file") as caught:
         run_from_toml('config_version = 1\nmissing = "zero"')

@@ -113,14 +113,21 @@ def test_answers_with_only_a_cell(cells):
             assert result.released.rows == 4
 
 
-def test_original_values_are_replaced(cells):
+def test_values_that_the_cell_does_not_publish_are_refused(cells):
     answers = {
         "cell": [3] * 4,
         "age": [77, 78, 79, 81],
         "town": list("wxyz"),
         "income": np.arange(4),
     }
-    result = mc.surveys.collect(cells, answers)
+    for name, count in (("age", 4), ("town", 4)):
+        sent = {other: answers[other] for other in ("cell", "income", name)}
+        for table in (sent, pl.DataFrame(sent)):
+            with raises(DataError, "table.mismatch", column=name, row=1, count=count) as caught:
+                mc.surveys.collect(cells, table)
+            assert "77" not in str(caught.value)
+    agreeing = {**answers, "age": [80.0, 80, 80, None], "town": ["01", "", "01", "01"]}
+    result = mc.surveys.collect(cells, pl.DataFrame(agreeing, strict=False))
     assert set(np.asarray(result.table["age"]).tolist()) == {80}
     assert set(np.asarray(result.table["town"]).tolist()) == {"01"}
 

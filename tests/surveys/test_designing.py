@@ -385,7 +385,7 @@ def test_a_single_cell_at_the_limit(kind):
 @pytest.mark.parametrize("kind", ["power", "balls", "lookup"])
 def test_no_candidate_dominates_the_mean_of_a_cell(kind):
     rng = np.random.default_rng(0)
-    # Hardly anybody takes part, so all cells meet the limit.
+    # Hardly anybody takes part, so all cells meet the limit for cells.
     tiny = np.where(np.arange(400) % 8 == 0, 1e-5, 1e-12)
     frame = {
         "x": np.round(rng.normal(size=400), 4),
@@ -393,4 +393,12 @@ def test_no_candidate_dominates_the_mean_of_a_cell(kind):
         "p": tiny,
     }
     with raises(mc.GuaranteeError, "guarantee.failed"):
-        mc.surveys.design(frame, mc.Schema(quasi=["x", "y"]), 3, "p", 1e-4, **OPTIONS_BY_KIND[kind])
+        mc.surveys.design(
+            frame,
+            mc.Schema(quasi=["x", "y"]),
+            3,
+            "p",
+            1e-4,
+            failure_of="cell",
+            **OPTIONS_BY_KIND[kind],
+        )

@@ -88,7 +88,7 @@ def test_certain_participation_needs_k():
 
 
 def test_every_formula_has_a_summary():
-    assert len(APPROXIMATIONS) == 9
+    assert len(APPROXIMATIONS) == 10
     assert all(each.summary and each.name == name for name, each in APPROXIMATIONS.items())
 
 

@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from microcell.errors import TableError
-from microcell.tables import check_writable, formats, read, write
+from microcell.tables import check_writable, read, write
+from microcell.tables.files import FORMATS
+from microcell.tables.fits import check_fits
 from tests.raising import raises
 
 WRITERS: dict[str, Callable[..., None]] = {
@@ -154,7 +156,7 @@ def test_rejects_numbers_too_large_for_sas() -> None:
 def test_rejects_tables_too_large_for_a_spreadsheet() -> None:
     wide = read(pl.DataFrame({f"c{at}": [1] for at in range(16_385)}))
     with raises(TableError, "table.format_limit"):
-        formats.check_fits(wide.native, ".xlsx")
+        check_fits(wide.native, FORMATS[".xlsx"].limits)
     with raises(TableError, "table.format_limit"):
         check_writable(read({"a": np.zeros(1_048_576)}), ".xlsx")
 

@@ -17,7 +17,7 @@ from microcell.model import Floats, Integers, Mask, Values
 __all__ = ["Match", "are_mixed", "find_rows", "match_rows", "match_values"]
 
 Keys = NDArray[Any]
-"""int64 or float64, the same for both columns; equal where the values are."""
+"""Arrays of int64 or float64, with equal numbers for equal values in both columns."""
 
 _VALUE, _MISSING, _ONLY_BEFORE, _ONLY_AFTER = range(4)
 """State of a row: a value with a key, a missing value, or one that the other column cannot hold."""
@@ -76,7 +76,7 @@ def match_values(name: str, before: Values, after: Values) -> Match:
 
 
 def find_rows(name: str, before: Values, after: Values) -> Integers:
-    """Return an original row that has each published value; -1 if none, or if it is missing.
+    """Return an original row with the same value for each published value; -1 if none or missing.
 
     Values are compared as in :func:`match_rows`.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,12 @@ from microcell.auditing.views import compare_columns, project
 from microcell.errors import OptionError, SchemaError
 from microcell.findings import Case, find_all
 from microcell.findings.quality import all_categories, moved_km
-from microcell.measures.analysis import compare_groups, fit_analysis, parse_formula
+from microcell.measures.analysis import (
+    compare_groups,
+    compare_small_groups,
+    fit_analysis,
+    parse_formula,
+)
 from microcell.measures.checks import RoleProblems
 from microcell.measures.classes import class_labels
 from microcell.measures.evaluate import evaluate
@@ -23,8 +29,8 @@ from microcell.model import Audit, Finding, Integers, Schema, Table
 __all__ = ["audit", "examine"]
 
 _UNMATCHED_PERSONS = (
-    "The rows of the release could not be matched with the original, so the persons in a class "
-    "could not be counted: k and the other figures on persons are the worst that is possible. Pass "
+    "The rows of the release could not be matched with the original, so the persons in each "
+    "class could not be counted: k and the other counts of persons are worst-case values. Pass "
     "the manifest of the release (--manifest)."
 )
 
@@ -129,6 +135,7 @@ def audit(
         contradictions=contradictions,
     )
     results = evaluate(evidence, measures().values(), persons=bool(schema.person))
+    case = Case(evidence, k, tuple(earlier), formulas_escaped)
     compared = rows is not None
     return Audit(
         keys=(*(column.name for column in schema.quasi), *schema.strata),
@@ -150,14 +157,24 @@ def audit(
         correlations=evidence.correlations if compared else None,
         linkage_by_known=evidence.links.by_known if compared else None,
         homogeneous=evidence.homogeneous,
-        findings=find_all(Case(evidence, k, tuple(earlier), formulas_escaped)),
-        categories=all_categories(evidence) if compared else (),
-        distances=moved_km(evidence) if compared else {},
-        analyses=tuple(fit_analysis(evidence, text) for text in analyses) if compared else (),
-        groups=tuple(chain.from_iterable(compare_groups(evidence, name) for name in by))
-        if compared
-        else (),
+        findings=find_all(case),
+        **(_for_people(evidence, case, analyses, by) if compared else {}),
     )
+
+
+def _for_people(
+    evidence: Evidence, case: Case, analyses: Sequence[str], by: Sequence[str]
+) -> dict[str, Any]:
+    """Return what the release does to categories, places, analyses and groups, by field."""
+    moves = moved_km(evidence)
+    return {
+        "categories": all_categories(evidence),
+        "distances": {name: (float(km[50]), float(km[95])) for name, km in moves.items()},
+        "moves": moves,
+        "analyses": tuple(fit_analysis(evidence, text) for text in analyses),
+        "groups": tuple(chain.from_iterable(compare_groups(evidence, name) for name in by)),
+        "small_groups": compare_small_groups(evidence, case.smallest),
+    }
 
 
 def examine(
@@ -170,7 +187,7 @@ def examine(
     earlier: Sequence[str] = (),
     formulas_escaped: bool = False,
 ) -> tuple[Finding, ...]:
-    """Return the findings of a release whose rows are known, without computing all measures."""
+    """Return the findings of a release whose rows are matched, without computing all measures."""
     persons = _persons(original, schema)
     evidence = Evidence(
         original,
@@ -183,12 +200,15 @@ def examine(
 
 
 def _persons(original: Table, schema: Schema) -> Integers | None:
-    """Return the person of each row; rows that do not say count as one, as they may be dropped."""
+    """Return the person of each row.
+
+    Rows without a person count as one person, because they may have been dropped.
+    """
     return class_labels(original, schema.person) if schema.person else None
 
 
 def _count_people(released: Table, persons: Integers | None, published: Integers | None) -> int:
-    """Return how many people the release is about, at most, if its rows are not matched."""
+    """Return an upper bound on the number of people in a release whose rows are not matched."""
     if persons is None:
         return released.rows
     return min(released.rows, len(np.unique(persons if published is None else published)))

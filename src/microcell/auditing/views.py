@@ -16,7 +16,7 @@ _MEASURED = 20_000
 
 
 def compare_columns(columns: ColumnPairs) -> tuple[Comparison, ...]:
-    """Return the distribution of each quasi-identifier before and after; two for a location.
+    """Return the distributions of each quasi-identifier before and after; a location has two.
 
     Columns without any value are left out. Rows need not be matched. Numbers and times are counted
     in about 20 intervals, categories by name: the 12 most frequent ones, and all others together.

@@ -4,8 +4,7 @@ from microcell.cells.balls import BallCells, ball_cells
 from microcell.cells.base import Cells, load_cells
 from microcell.cells.boxes import BoxCells
 from microcell.cells.lookup import LookupCells, lookup_cells
-from microcell.cells.power import AbsoluteCells, PowerCells
-from microcell.cells.regression import RegressionCells
+from microcell.cells.power import AbsoluteCells, PowerCells, RegressionCells
 
 __all__ = [
     "AbsoluteCells",

@@ -76,8 +76,8 @@ def ball_cells(
     Labels must be numbered in order of creation. ``assign(X)`` returns the resulting labels, which
     sizes and centroids refer to. For MDAV without macrocells and without tied distances they are
     the same labels. Otherwise some records change cells: a record that a ball cannot separate from
-    later ones is left for the balls after it, the last of which lie around cell means and catch
-    what remains; a cell left with fewer than k records disappears.
+    later records is left to later balls, the last of which lie around the cell means and contain
+    all remaining records; a cell left with fewer than k records disappears.
 
     No reference point is a record. Centres lie next to the line from a cell's centroid to its
     farthest record, at an offset drawn from a digest of X. Where cells are close together a centre
@@ -130,7 +130,7 @@ class _Balls:
 
 
 def _drop_short(X: Floats, k: int, balls: Balls) -> _Balls:
-    """Drop the last balls until the last cell, which gets their records, has at least k."""
+    """Drop balls from the end until the last cell, which takes their records, has at least k."""
     count = int(balls.used[0])
     held = find_balls(X, balls.centres[:count], balls.radii[:count])
     while count > 0 and (held >= count).sum() < k:
@@ -139,11 +139,11 @@ def _drop_short(X: Floats, k: int, balls: Balls) -> _Balls:
 
 
 def _catch_strays(X: Floats, labels: Integers, k: int, balls: _Balls) -> _Balls:
-    """Append balls that assign stray records to the cells with the nearest means.
+    """Append balls that assign the remaining records to the cells with the nearest means.
 
     The new balls lie around means of cells that are not records. They leave k records to the last
-    cell: those that were in it or, if they are too few, the stray farthest from all means and its
-    nearest neighbours. O(n G m).
+    cell: those that were in it or, if these are too few, the remaining record farthest from all
+    means and its nearest neighbours. O(n G m).
     """
     held, count = find_balls(X, balls.references, balls.radii), len(balls.radii)
     left = np.flatnonzero(held == count)

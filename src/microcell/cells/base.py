@@ -324,7 +324,7 @@ def _as_plain(value: Any) -> Any:
 
 
 def load_cells(path: str | Path) -> Cells:
-    """Read cells from a file written by :meth:`Cells.save`, identical to the last bit.
+    """Load cells from a file written by :meth:`Cells.save`; numbers are restored exactly.
 
     Raises :class:`TableError` if the file cannot be read, is not a cells file, was written by a
     newer version, or was altered or damaged.

@@ -1,4 +1,4 @@
-"""Box cells: a range or set of categories per column, found by a few questions."""
+"""Box cells: a range or set of categories per column, found by answering a few questions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ THRESHOLD_LAYOUTS = ("line", "places")
 
 @dataclass(frozen=True)
 class Side:
-    """The part of one column that a box covers: a range, or some categories.
+    """The part of one column that a box covers: a range or a set of categories.
 
     The range includes ``low`` and excludes ``high``, in the units of :class:`BoxCells`. ``names``
     are positions in the names of a nominal column, None for other kinds; ``others`` is true if the
@@ -44,7 +44,7 @@ class Side:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class BoxCells(Cells, kind="boxes", holds_records=False):
-    """Boxes: the leaves of a binary tree of questions, which cover all points without overlap.
+    """Boxes that cover all points without overlap: the leaves of a binary decision tree.
 
     Question s is about column ``columns[s]`` of the encoding. For a nominal column it asks whether
     the category is one of those at positions ``categories[s]`` of its names: ``lower`` is next if
@@ -111,7 +111,7 @@ class BoxCells(Cells, kind="boxes", holds_records=False):
         return _encoding_of(self).columns[int(self.columns[split])]
 
     def sides(self) -> list[Mapping[int, Side]]:
-        """Return what each box covers of each column, by the column's place in the encoding.
+        """Return the part of each column that each box covers, by position of the column.
 
         Columns without a question are left out.
 
@@ -252,8 +252,8 @@ def _check_tree(cells: BoxCells) -> None:
     expected = np.arange(1, count + len(cells)) if count else np.empty(0, dtype=np.int64)
     if not np.array_equal(np.sort(children), expected) or (children <= parents).any():
         raise DataError(
-            "lower and upper must contain every box once, and every question except the first "
-            "once, below an earlier question.",
+            "Every box, and every question except the first, must occur exactly once in lower and "
+            "upper, after the question that leads to it.",
             code="data.invalid",
             entry="lower",
         )
@@ -276,7 +276,7 @@ def _find_problems(encoding: Encoding, place: int, positions: Sequence[int]) -> 
         return
     column = encoding.columns[place]
     if column.constant or column.layout not in (*THRESHOLD_LAYOUTS, "indicators"):
-        yield f"is about column {column.name!r}, which is constant or a location"
+        yield f"is about column {column.name!r}, which is constant, a location or in a hierarchy"
     elif (column.layout == "indicators") != bool(positions):
         yield (
             f"is about column {column.name!r}; nominal columns need categories, others must have "

@@ -11,13 +11,22 @@ import numpy as np
 from microcell.errors import DataError
 from microcell.model import Integers
 
-__all__ = ["FIGURES", "TRUST", "read_survey_section"]
+__all__ = ["FAILURE_OF", "FIGURES", "TRUST", "read_survey_section"]
 
 TRUST = ("local", "none")
 """Whom respondents trust: their own device, or nobody."""
 
 FIGURES = ("table_failure", "unprotected", "record_failure", "participant_failure")
 """Failure figures of the whole table, one number each."""
+
+FAILURE_OF = ("cell", "participant")
+"""What the failure limit holds for."""
+
+_CONDITIONAL = {"failure_of", "conditional_failures"}
+"""Entries of files whose failures given participation are stated."""
+
+_MOST = "most_participants"
+"""Entry of designs for an interval: expected participants at its upper end."""
 
 _FIELDS = {"k", "failure", "trust", "participation", "cell_failures", *FIGURES}
 
@@ -35,7 +44,10 @@ def read_survey_section(section: Any, sizes: Integers) -> Mapping[str, Any]:
     >>> read_survey_section(section, np.array([2]))["participation"]
     {'common': 0.5}
     """
-    if not isinstance(section, Mapping) or set(section) != _FIELDS:
+    if not isinstance(section, Mapping) or set(section) - {_MOST} not in (
+        _FIELDS,
+        _FIELDS | _CONDITIONAL,
+    ):
         raise DataError(
             f"The survey section of cells must have the entries {', '.join(sorted(_FIELDS))}.",
             code="data.invalid",
@@ -60,21 +72,30 @@ def read_survey_section(section: Any, sizes: Integers) -> Mapping[str, Any]:
 
 
 def _check_entries(section: Mapping[str, Any], sizes: Integers) -> dict[str, bool]:
-    failures = section["cell_failures"]
     return {
         "k": type(section["k"]) is int and section["k"] >= 2,
         "failure": _is_real(section["failure"]) and 0 < section["failure"] < 1,
         "trust": section["trust"] in TRUST,
         "participation": _is_participation(section["participation"], sizes),
-        "cell_failures": isinstance(failures, list)
-        and len(failures) == len(sizes)
-        and all(_is_real(value) and 0 <= value <= 1 for value in failures),
+        "cell_failures": _is_failures(section["cell_failures"], sizes),
+        "failure_of": section.get("failure_of", "cell") in FAILURE_OF,
+        "conditional_failures": "failure_of" not in section
+        or _is_failures(section["conditional_failures"], sizes),
+        _MOST: _is_real(section.get(_MOST, 0)) and section.get(_MOST, 0) >= 0,
         **{name: _is_real(section[name]) and section[name] >= 0 for name in FIGURES},
     }
 
 
+def _is_failures(value: Any, sizes: Integers) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == len(sizes)
+        and all(_is_real(entry) and 0 <= entry <= 1 for entry in value)
+    )
+
+
 def _is_participation(value: Any, sizes: Integers) -> bool:
-    """Return whether this is one probability for all, or (probability, count) pairs per cell."""
+    """Return whether this is one common probability, or (probability, count) pairs per cell."""
     if not isinstance(value, dict) or len(value) != 1:
         return False
     if "common" in value:
@@ -88,7 +109,7 @@ def _is_participation(value: Any, sizes: Integers) -> bool:
 
 
 def _is_counted(pairs: Any, size: int) -> bool:
-    """Return whether these are (probability, count) pairs in ascending order that add up."""
+    """Return whether these are ascending (probability, count) pairs that add up to the size."""
     if not isinstance(pairs, list):
         return False
     if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):

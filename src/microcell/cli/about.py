@@ -93,7 +93,7 @@ def compile(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compile kernels that the package does not include, so that the first run need not wait."""
+    """Compile the kernels that the package does not include, so that the first run is fast."""
     _build = import_module("microcell.kernels._build")  # numba takes long to import
     messages = Messages(quiet)
     start = perf_counter()
@@ -109,8 +109,8 @@ def compile(
         print_data(jsons.dumps(facts, indent=2))
     shipped = len(lines) - len(missing)
     messages.info(
-        f"{len(lines)} kernels are ready: {shipped} came with the package, {len(missing)} are in "
-        f"the cache of this machine. {seconds} s."
+        f"{len(lines)} kernels are ready: {shipped} came with the package, {len(missing)} are "
+        f"cached on this machine. {seconds} s."
     )
 
 
@@ -136,7 +136,7 @@ def example(
     records: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Number of people.", show_default="2000 in the survey, 1500 with visits"
+            min=1, help="Number of people.", show_default="2000 for the survey, 1500 for visits"
         ),
     ] = None,
     force: Force = False,
@@ -204,7 +204,7 @@ def demo(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Anonymize a synthetic survey, report on it, and show what protecting diagnoses costs."""
+    """Anonymize a synthetic survey, write a report, and show the cost of protecting diagnoses."""
     messages = Messages(quiet)
     paths = {
         "original": output / "people.csv",
@@ -252,7 +252,7 @@ def _demo_summary(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield (
         f"k = {facts['k']} only",
         f"would reveal a confidential value of {facts['revealed_without_requirement']:,} of "
-        f"{facts['records']:,} people, because everyone in their class has the same one",
+        f"{facts['records']:,} people, because everyone in their class has the same value",
     )
     yield (
         "this release",

@@ -120,7 +120,7 @@ def allocate(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Allocate points to centres of limited capacity at the smallest sum of squared distances."""
+    """Allocate points to centres of limited capacity, minimizing the squared distances."""
     messages = Messages(quiet)
     _check_files(output, figure, sources=(points, centres))
     with messages.progress():
@@ -146,7 +146,9 @@ def allocate(
         messages.info(
             "nearest: distances if every point went to its nearest centre, ignoring capacity"
         )
-        messages.info("price: the most that one additional place would save, in squared distance")
+        messages.info(
+            "price: maximum reduction of the sum of squared distances by one additional place"
+        )
     messages.facts([("table", str(output)), *([] if figure is None else [("figure", str(figure))])])
 
 

@@ -49,10 +49,11 @@ from microcell.progress import report as report_progress
 
 if TYPE_CHECKING:
     from microcell import Cells, Manifest, Schema
-    from microcell.api import Assigned
+    from microcell.assignment import Assigned
     from microcell.model import Finding
     from microcell.model.manifest import (
         BlocksSection,
+        BoundSection,
         ColumnSection,
         PersonSection,
         RequirementsSection,
@@ -81,12 +82,12 @@ ASSIGN_EXAMPLES = (
 )
 
 _REQUIRED = {
-    "input": "Give the table to anonymize as the first argument",
-    "schema": "Give the schema with -s (microcell inspect drafts one)",
-    "k": "Give the minimum number of people in a cell with -k",
-    "output": "Give the output file with -o (or --dry-run to write nothing)",
+    "input": "Pass the table to anonymize as the first argument",
+    "schema": "Pass a schema with -s (microcell inspect drafts one)",
+    "k": "Pass the minimum number of people per cell with -k",
+    "output": "Pass the output file with -o (or --dry-run to write nothing)",
 }
-"""Settings that every run needs, and how to give them."""
+"""Required settings, and how to pass each on the command line."""
 
 _ENGINE_SETTINGS = {
     "macrocell",
@@ -131,8 +132,8 @@ def anonymize(
         int | None,
         typer.Option(
             "-k",
-            help="Minimum number of people in a cell: of distinct persons if the schema names a "
-            "person column, otherwise of records.",
+            help="Minimum number of people per cell: distinct persons if the schema names a "
+            "person column, otherwise records.",
         ),
     ] = None,
     output: Annotated[
@@ -167,8 +168,8 @@ def anonymize(
         typer.Option(
             metavar="MEASURE=LIMIT",
             help="Limit that the release must meet, such as l_diversity=3 or t_closeness<=0.3 "
-            "(one column: t_closeness.COLUMN); repeatable. Cells are merged to meet it; limits "
-            "that merging cannot improve are checked.",
+            "(one column: t_closeness.COLUMN); repeatable. Limits on cells are met by adapting "
+            "the cells; others are checked on the result.",
         ),
     ] = None,
     dependence: Annotated[
@@ -193,8 +194,9 @@ def anonymize(
         str | None,
         typer.Option(
             metavar="N,P",
-            help="Dominance rule for sampling weights: the N largest weights of a cell count for "
-            "at most the share P of its weight. Default: that of the schema, 1,0.5.",
+            help="Dominance rule for sampling weights and persons: the N heaviest members of a "
+            "cell may make up at most the share P of its weight. Default: that of the schema, "
+            "1,0.5.",
             show_default=False,
         ),
     ] = None,
@@ -275,12 +277,10 @@ def anonymize(
             dry_run=dry_run,
             force=force,
         )
-        release = _run_on_engine(job, messages) if engine_options else _anonymize(job)
+        release = _run_on_engine(job, messages, strict) if engine_options else _anonymize(job)
         findings = release.audit.findings if engine_options else _examine(job, release)
     guarantee = mc.report.guarantee(release.audit) if engine_options else release.guarantee
-    if strict and any(item.severity != "note" for item in findings):
-        messages.findings(findings)
-        mc.api.check_strictly(findings)
+    mc.api.check_strictly(findings if strict else ())
     with messages.progress():
         release = release if engine_options else _publish(job, release)
     if json:
@@ -341,7 +341,7 @@ def _make_job(
     dry_run: bool,
     force: bool,
 ) -> _Job:
-    """Combine the run file and the flags, and check everything that can be checked before work."""
+    """Combine the run file and the flags, and check everything that can be checked in advance."""
     run = _merge(config, flags)
     for name, hint in _REQUIRED.items():
         if run[name] is None and not (dry_run and name == "output"):
@@ -387,7 +387,7 @@ def _make_job(
 
 
 def _load_schema(run: Mapping[str, Any]) -> "Schema":
-    """Return the schema with what the run overrides."""
+    """Return the schema with the overrides of the run applied."""
     schema = run["schema"]
     loaded = mc.load_schema(schema) if isinstance(schema, Path) else schema
     loaded = mc.schema.with_person(
@@ -434,7 +434,7 @@ def _check_outputs(job: _Job, sources: list[Path]) -> None:
 
 
 def _check_sources(run: Mapping[str, Any], engine_options: Mapping[str, Any]) -> None:
-    in_memory = ("cells", "keep_order", "escape_formulas", "blocks", "require")
+    in_memory = ("cells", "keep_order", "escape_formulas", "blocks")
     check_engine(engine_options, [name for name in in_memory if run[name]])
     path = run["input"]
     if not engine_options and (
@@ -498,7 +498,7 @@ def _publish(job: _Job, release: Any) -> Any:
     )
 
 
-def _run_on_engine(job: _Job, messages: Messages) -> Any:
+def _run_on_engine(job: _Job, messages: Messages, strict: bool) -> Any:
     engine = {name: value for name, value in job.engine_options.items() if name != "engine"}
     with _dashboard_shown(messages):
         release = mc.dask.anonymize_dataset(
@@ -508,6 +508,7 @@ def _run_on_engine(job: _Job, messages: Messages) -> Any:
             output=None if job.dry_run else job.output,
             read_options=job.read_options,
             replace=job.force,
+            strict=strict,
             **engine,
             **job.settings,
         )
@@ -526,7 +527,7 @@ def _run_on_engine(job: _Job, messages: Messages) -> Any:
 
 @contextmanager
 def _dashboard_shown(messages: Messages) -> Iterator[None]:
-    """Show the address of the Dask dashboard: after each stage, or once without a terminal."""
+    """Show the address of the Dask dashboard: in a terminal after each stage, otherwise once."""
     outer = copy_context()
     address = ""
 
@@ -549,7 +550,7 @@ def _summarize(job: _Job, manifest: "Manifest") -> Iterator[tuple[str, str]]:
     if manifest.person is not None:
         yield "persons", _persons(manifest.person)
     if manifest.rows_are_people:
-        yield "people", "every row is about another person, as stated (rows_are_people)"
+        yield "people", "every row is about a different person, as declared (rows_are_people)"
     if manifest.requirements is not None:
         yield "limits", _limits_met(manifest.requirements)
     if manifest.dominance is not None and manifest.dominance.cells_capped:
@@ -563,8 +564,7 @@ def _summarize(job: _Job, manifest: "Manifest") -> Iterator[tuple[str, str]]:
         yield "dependence", f"lambda {part.weight:g}: {losses}, weighted {part.weighted_loss:.4f}"
     if manifest.method is not None:
         yield "method", f"{manifest.method.used}, {manifest.method.reason}"
-    if manifest.information_loss is not None:
-        yield "information loss", percent(manifest.information_loss)
+    yield from _losses(manifest)
     for label, names in _columns_by_treatment(manifest.columns).items():
         yield label, ", ".join(names)
     records = manifest.records
@@ -584,9 +584,23 @@ def _summarize(job: _Job, manifest: "Manifest") -> Iterator[tuple[str, str]]:
 def _persons(section: "PersonSection") -> str:
     cells = {"rows": "in any cells", "together": "in one cell"}[section.cells]
     return (
-        f"{section.count:,}, told apart by {', '.join(section.columns)}; at most "
+        f"{section.count:,}, identified by {', '.join(section.columns)}; at most "
         f"{count(section.most_rows, 'row')} per person, {cells}"
     )
+
+
+def _losses(manifest: "Manifest") -> Iterator[tuple[str, str]]:
+    if manifest.information_loss is not None:
+        yield "information loss", percent(manifest.information_loss)
+    if manifest.bound is not None and manifest.cells.sse_ratio is not None:
+        yield "optimum", _distance_to_optimum(manifest.cells.sse_ratio, manifest.bound)
+
+
+def _distance_to_optimum(sse_ratio: float, bound: "BoundSection") -> str:
+    cells = f"these cells lose {percent(sse_ratio)} of the encoded columns' variance"
+    if bound.gap == 0:
+        return f"reached: {cells}, and no partition of these records loses less"
+    return f"no partition of these records loses less than {percent(bound.sse_ratio)}; {cells}"
 
 
 def _limits_met(section: "RequirementsSection") -> str:
@@ -604,12 +618,14 @@ def _blocks_guarantee(blocks: "BlocksSection", k: int) -> str:
 
 
 def _columns_by_treatment(columns: "Mapping[str, ColumnSection]") -> dict[str, list[str]]:
-    """List the columns removed and published unchanged, so that a wrong role is noticed."""
+    """List the columns that are removed, masked or unchanged, so that a wrong role is noticed."""
     groups: dict[str, list[str]] = {}
     for name, column in columns.items():
         if column.role != "quasi":
             removed = column.role in ("identifier", "person", "drop")
-            groups.setdefault("removed" if removed else "unchanged", []).append(name)
+            masked = (column.round, column.top, column.bottom) != (None, None, None)
+            treatment = "removed" if removed else "masked" if masked else "unchanged"
+            groups.setdefault(treatment, []).append(name)
     return groups
 
 
@@ -679,5 +695,5 @@ def _assignment_facts(cells: "Cells", result: "Assigned") -> dict[str, Any]:
 
 def _assignment_notes(result: "Assigned", output: Path) -> Iterator[tuple[str, str]]:
     for name, number in result.unknown.items():
-        yield "unknown", f"{number:,} values of {name!r}: placed as close as possible"
+        yield "unknown", f"{count(number, 'value')} of {name!r}: assigned to the closest cell"
     yield "table", str(output)

@@ -46,7 +46,7 @@ EXAMPLES = (
 )
 
 _MINIMUM_K = 2
-"""Required if neither the manifest nor the user asks for more: no record may be unique."""
+"""Minimum k if neither the manifest nor the user requires more: no record may be unique."""
 
 
 @handle_errors

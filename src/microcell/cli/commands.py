@@ -26,6 +26,7 @@ from microcell.cli.console import reserve_stdout
 from microcell.cli.draw import EXAMPLES as DRAW
 from microcell.cli.draw import draw
 from microcell.cli.errors import Command, RootGroup
+from microcell.cli.hierarchy import app as hierarchy
 from microcell.cli.increment import increment
 from microcell.cli.inspect import EXAMPLES as INSPECT
 from microcell.cli.inspect import inspect
@@ -96,6 +97,7 @@ def _root(
 
 for _command, _examples in COMMANDS.items():
     app.command(cls=Command, epilog=epilog(_examples))(_command)
+app.add_typer(hierarchy)
 app.add_typer(increment)
 app.add_typer(survey)
 app.add_typer(locations)

@@ -38,7 +38,7 @@ PROGRESS_DELAY = 2.0
 """Seconds before progress is shown."""
 
 has_printed_data: ContextVar[bool] = ContextVar("has_printed_data", default=False)
-"""Whether the running command has printed a result on stdout."""
+"""Whether the command has printed a result on stdout."""
 
 _WIDTH = 100
 """Line width when the output is not a terminal."""
@@ -82,7 +82,8 @@ def discard_streams() -> None:
 def print_error(line: str) -> None:
     """Print an error line on stderr, with the part before the first colon highlighted."""
     label, colon, message = line.partition(": ")
-    _console(sys.stderr).print(Text.assemble((label, "bold red"), colon, message), soft_wrap=True)
+    text = Text.assemble((_printable(label), "bold red"), colon, _printable(message))
+    _console(sys.stderr).print(text, soft_wrap=True)
 
 
 def print_data(text: str) -> None:
@@ -136,7 +137,7 @@ class Messages:
             _show(sys.stderr, _two_columns(facts))
 
     def findings(self, findings: "Iterable[Finding]") -> None:
-        """Print findings, the word for their severity in colour, each with what to do."""
+        """Print each finding with its severity, in colour, and its advice."""
         if self.quiet:
             return
         grid = Table.grid(padding=(0, 1))
@@ -150,7 +151,7 @@ class Messages:
 
     @contextmanager
     def progress(self) -> Iterator[None]:
-        """Show the progress of the ``with`` block if it takes longer than a moment."""
+        """Show the progress of the ``with`` block if it takes longer than ``DELAY`` seconds."""
         if self.quiet:
             yield
             return
@@ -182,12 +183,12 @@ class _ProgressDisplay:
         with self.lock:
             self.state = (task, done, total)
             if task in (COMPILING, COMPILING_ALWAYS):
-                self._print_line(task)  # At once: it explains why a first run is slow.
+                self._print_line(task)  # shown immediately: it explains why a first run is slow
             elif self.started:
                 self._update()
 
     def start(self) -> None:
-        """Show the current task, and every report from now on."""
+        """Show the current task, and all later reports."""
         with self.lock:
             self.started = True
             if sys.stderr.isatty() and not self.console.is_dumb_terminal:

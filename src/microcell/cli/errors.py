@@ -111,7 +111,7 @@ class Command(TyperCommand):
     """A command whose usage errors carry the context needed to reword them."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, and reject those that are left over."""
+        """Parse the arguments and reject unexpected ones."""
         lenient = ctx.allow_extra_args or ctx.resilient_parsing
         ctx.allow_extra_args = True
         with _with_context(ctx):
@@ -193,8 +193,8 @@ def _report_usage(error: Any, *, json: bool) -> int:
 def _reword(error: Any) -> OptionError:
     """Return an :class:`OptionError` that says the same as an error of the argument parser.
 
-    Errors are told apart by their class and attributes, never by their text. typer does not export
-    the classes, so they are known by name.
+    Errors are distinguished by class and attributes, never by text. typer does not export the
+    classes, so they are matched by name.
     """
     if isinstance(error, _UsageError):
         return error.reason

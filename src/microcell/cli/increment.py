@@ -1,8 +1,9 @@
-"""``microcell increment``: a table that arrives in parts, kept in a folder until its release."""
+"""``microcell increment``: a table that arrives in batches, kept in a folder until its release."""
 
 import json as jsons
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,14 +22,19 @@ from microcell.cli.options import (
     Json,
     Missing,
     OrderKey,
+    Person,
+    PersonCells,
     Quiet,
     ReportFile,
+    RowsArePeople,
     SchemaFile,
     Seed,
     check_figure,
     epilog,
     figure_format,
     parse_effort,
+    parse_limits,
+    parse_person,
     parse_settings,
     with_read_options,
 )
@@ -71,7 +77,7 @@ _Settings = Annotated[
 
 _CURVES = ("uniform", "early", "late")
 _ANY_NUMBER = 1_000_000
-"""Number of records if only the time of the whole job is given: the plan depends on shares only."""
+"""Number of records assumed if only --whole is passed; the plan depends on shares only."""
 
 
 @handle_errors
@@ -106,7 +112,7 @@ def plan(
     power: Annotated[
         float | None,
         typer.Option(
-            help="Exponent with which --whole grows with the number of records. Default: 2.",
+            help="Exponent of the growth of --whole with the number of records. Default: 2.",
             show_default=False,
         ),
     ] = None,
@@ -130,7 +136,7 @@ def plan(
         bool, typer.Option("--inertial", help="As for 'increment add'; requires TABLE.")
     ] = False,
     min_gain: Annotated[
-        str, typer.Option(metavar="TIME", help="Time that an early start must gain.")
+        str, typer.Option(metavar="TIME", help="Minimum time that an early start must save.")
     ] = "1min",
     records: Annotated[
         int | None,
@@ -143,7 +149,7 @@ def plan(
     k: Annotated[int | None, typer.Option("-k", help="Minimum number of records per cell.")] = None,
     method: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Partitioning method for TABLE. Default: mdav."),
+        typer.Option(metavar="NAME", help="Partitioning method for TABLE. Default: auto."),
     ] = None,
     effort: Effort = None,
     settings: _Settings = None,
@@ -161,7 +167,7 @@ def plan(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Plan when to start, so that everything is finished soon after the last record."""
+    """Plan when to start anonymizing, so that the release is ready soon after the last record."""
     messages = Messages(quiet)
     if figure is not None:
         check_figure(figure, sources=[path for path in (table, schema) if path is not None])
@@ -332,6 +338,19 @@ def start(
             show_default=False,
         ),
     ],
+    id: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="NAME",
+            help="Column that identifies people (one row each), to recognize people "
+            "who come again; not published.",
+            show_default=False,
+        ),
+    ] = None,
+    person: Person = None,
+    person_cells: PersonCells = None,
+    rows_are_people: RowsArePeople = None,
     method: Annotated[
         str, typer.Option(metavar="NAME", help="Partitioning method; see 'microcell methods'.")
     ] = "auto",
@@ -339,6 +358,14 @@ def start(
     settings: _Settings = None,
     seed: Seed = 0,
     missing: Missing = "error",
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MEASURE=LIMIT",
+            help="Limit that the release must meet, as for 'microcell anonymize'; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -346,15 +373,20 @@ def start(
     messages = Messages(quiet)
     options = {**parse_settings(settings or ()), **parse_effort(effort)}
     _check_settings(options)
+    roles = mc.schema.with_person(
+        mc.load_schema(schema), parse_person(person), person_cells, rows_are_people
+    )
     with messages.progress():
         session = mc.increments.StoredSession.create(
             state,
             mc.read(base, **read_options),
-            mc.load_schema(schema),
+            roles,
             k,
+            id=id,
             method=method,
             seed=seed,
             missing=missing,
+            require=parse_limits(require or ()),
             **options,
         )
     _show_status(session.status(), messages, json=json)
@@ -381,10 +413,17 @@ def add(
             help="Choose the cell whose sum of squares increases least, with moving centroids.",
         ),
     ] = False,
+    repeated: Annotated[
+        Literal["refuse", "skip", "keep"],
+        typer.Option(
+            help="Rows of people who are already in the session (without --id or a person column: "
+            "rows with exactly the same values): refuse the batch, skip the rows or keep them."
+        ),
+    ] = "refuse",
     again: Annotated[
         bool,
         typer.Option(
-            "--again", help="Add the batch although the session contains the same records."
+            "--again", help="Add the batch even if all its rows are those of an earlier batch."
         ),
     ] = False,
     json: Json = False,
@@ -395,9 +434,15 @@ def add(
     with messages.progress():
         session = mc.increments.StoredSession(folder)
         added = session.add(
-            mc.read(batch, **read_options), strategy=strategy, inertial=inertial, again=again
+            mc.read(batch, **read_options),
+            strategy=strategy,
+            inertial=inertial,
+            repeated=repeated,
+            again=again,
         )
     _show_status(session.status(), messages, json=json)
+    if added.skipped:
+        messages.facts([("skipped", f"{count(added.skipped, 'row')} already in the session")])
     if added.unknown_categories:
         messages.facts(_unknown_categories(added))
 
@@ -461,8 +506,150 @@ def finish(
     messages.info(f"{folder} still contains original data. Delete it after checking the release.")
 
 
+@handle_errors
+@with_read_options
+def run(
+    *,
+    read_options: Mapping[str, Any],
+    watch: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Folder in which files arrive; a file named END ends the collection.",
+        ),
+    ],
+    deadline: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="When the release must be ready: 23:00, a date with a time, or +2h from now.",
+        ),
+    ],
+    schema: SchemaFile,
+    k: Annotated[int, typer.Option("-k", help="Minimum number of records per cell.")],
+    state: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Folder of the session. It will contain original data."),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Release; the suffix determines the format."
+        ),
+    ],
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="End of the collection, as for --deadline. Default: after 90 % of the time until "
+            "the deadline.",
+            show_default=False,
+        ),
+    ] = None,
+    records: Annotated[
+        int | None,
+        typer.Option(help="Expected number of records. Default: extrapolated."),
+    ] = None,
+    id: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="NAME",
+            help="Column that tells people apart, each of whom has one row.",
+            show_default=False,
+        ),
+    ] = None,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="Partitioning method; see 'microcell methods'.")
+    ] = "auto",
+    repeated: Annotated[
+        Literal["refuse", "skip", "keep"],
+        typer.Option(help="Rows of people who come again, as for 'increment add'."),
+    ] = "refuse",
+    skip_invalid: Annotated[
+        bool,
+        typer.Option(
+            "--skip-invalid", help="Release even if some files could not be added, without these."
+        ),
+    ] = False,
+    seed: Seed = 0,
+    missing: Missing = "error",
+    quiet: Quiet = False,
+) -> None:
+    """Watch a folder, anonymize what arrives, and release by a deadline.
+
+    The same command continues a run that was interrupted.
+    """
+    messages = Messages(quiet)
+    mc.api.check_outputs(output, sources=(schema,), overwrite=True)
+    now = datetime.now().astimezone()
+    end = parse_moment(deadline, "--deadline", now)
+    last = now + 0.9 * (end - now) if until is None else parse_moment(until, "--until", now)
+    result = mc.increments.run(
+        state,
+        watch,
+        schema,
+        k,
+        output,
+        until=last.timestamp(),
+        deadline=end.timestamp(),
+        records=records,
+        id=id,
+        method=method,
+        repeated=repeated,
+        seed=seed,
+        missing=missing,
+        skip_invalid=skip_invalid,
+        read_options=read_options,
+        on_event=lambda event: messages.info(
+            f"{datetime.fromtimestamp(event.at).astimezone():%H:%M:%S}  {event.name}: "
+            f"{event.message}"
+        ),
+    )
+    messages.facts([("files", f"{result.files:,}"), ("in time", "yes" if result.in_time else "no")])
+    messages.facts(_output_facts({"table": output, "manifest": mc.release.manifest_path(output)}))
+
+
+def parse_moment(text: str, flag: str, now: datetime) -> datetime:
+    """Parse a time of day (the next one), a date with a time, or +duration, as a point in time.
+
+    Examples
+    --------
+    >>> now = datetime(2030, 5, 1, 22, 0)
+    >>> texts = ("23:00", "6:30", "+90min")
+    >>> [f"{parse_moment(text, '--deadline', now):%d %H:%M}" for text in texts]
+    ['01 23:00', '02 06:30', '01 23:30']
+    """
+    if text.startswith("+"):
+        return now + timedelta(seconds=parse_time(text[1:], flag) or 0.0)
+    try:
+        if match := re.fullmatch(r"(\d{1,2}):(\d{2})", text.strip()):
+            moment = now.replace(hour=int(match[1]), minute=int(match[2]), second=0, microsecond=0)
+            return moment if moment > now else moment + timedelta(days=1)
+        stated = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise OptionError(
+            f"{flag} must be a time such as 23:00, 2030-05-01T23:00 or +2h.",
+            code="option.invalid",
+            option=flag,
+        ) from None
+    return stated if stated.tzinfo or not now.tzinfo else stated.replace(tzinfo=now.tzinfo)
+
+
 def _check_settings(options: Mapping[str, Any]) -> None:
-    for name in ("cls", "folder", "base", "schema", "k", "method", "seed", "missing"):
+    reserved = (
+        "cls",
+        "folder",
+        "base",
+        "schema",
+        "k",
+        "id",
+        "method",
+        "seed",
+        "missing",
+        "require",
+    )
+    for name in reserved:
         if name in options:
             raise OptionError(
                 f"{name!r} is not an option of a method. Use its own flag instead of --set.",
@@ -532,9 +719,17 @@ def _output_facts(outputs: Mapping[str, Path | None]) -> Iterator[tuple[str, str
 
 _COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
     plan: PLAN_EXAMPLES,
-    start: (INCREMENT_EXAMPLES[1],),
+    start: (
+        INCREMENT_EXAMPLES[1],
+        "microcell increment start morning.csv -s schema.toml -k 10 --state votes "
+        "--require l_diversity=2",
+    ),
     add: (INCREMENT_EXAMPLES[2], "microcell increment add votes evening.csv --strategy split-late"),
     status: (INCREMENT_EXAMPLES[3], "microcell increment status votes --json"),
+    run: (
+        "microcell increment run --watch inbox --until 22:00 --deadline 23:00 -s schema.toml -k 10 "
+        "--state votes -o votes_k10.csv",
+    ),
     finish: (INCREMENT_EXAMPLES[4],),
 }
 

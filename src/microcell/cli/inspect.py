@@ -120,8 +120,9 @@ def _summary(inspection: "Inspection") -> str:
         names = [column.name for column in inspection.columns if column.role == "person"]
         rows = inspection.rows_per_person
         sentences = [
-            f"{_count(inspection.rows, 'row')} about {_count(inspection.persons or 0, noun)} (told "
-            f"apart by {', '.join(names)}), {rows.median:g} per person in the median and at most "
+            f"{_count(inspection.rows, 'row')} about {_count(inspection.persons or 0, noun)} "
+            f"(identified by {', '.join(names)}), {rows.median:g} per person in the median and "
+            "at most "
             f"{rows.max:,}."
         ]
     verb = "repeats" if inspection.duplicates == 1 else "repeat"

@@ -1,4 +1,4 @@
-"""``microcell locations``: a service that gives devices a location shared by at least k."""
+"""``microcell locations``: a service that gives devices locations shared by at least k of them."""
 
 import json as json_module
 import logging
@@ -77,8 +77,8 @@ def serve(
     share: Annotated[
         float,
         typer.Option(
-            help="Rebuild all cells when this share of the devices has changed since the last "
-            "rebuild, as soon as no difference to earlier publications gives devices away."
+            help="Rebuild all cells once this share of the devices has changed and no difference "
+            "from earlier publications would expose devices."
         ),
     ] = 0.5,
     spare: Annotated[
@@ -92,17 +92,20 @@ def serve(
         int | None,
         typer.Option(
             min=0,
-            help="Devices that may collude against the others: cells have this many more than k. "
-            "Default: 5 % of k, rounded up.",
+            help="Number of devices that may collude against the others; cells are larger than k "
+            "by this number. Default: 5 % of k, rounded up.",
             show_default=False,
         ),
     ] = None,
     reach: Annotated[
         float,
-        typer.Option(help="Kilometres; a device farther than this from enough others waits."),
+        typer.Option(
+            help="Maximum distance in kilometres between a device and its location; isolated "
+            "devices wait."
+        ),
     ] = 100.0,
     window: Annotated[
-        int, typer.Option(min=1, help="Publications after which aliases are replaced in any case.")
+        int, typer.Option(min=1, help="Maximum number of publications with the same alias.")
     ] = 30,
     period: Annotated[
         float | None,
@@ -113,14 +116,14 @@ def serve(
     ] = None,
     hold: Annotated[
         bool,
-        typer.Option("--hold", help="Let devices that sign up wait for the next publication."),
+        typer.Option("--hold", help="Make new devices wait for the next publication."),
     ] = False,
     demo: Annotated[
         bool,
         typer.Option(
             "--demo",
-            help="Try the service with simulated devices and without a key; no data can be read "
-            "after it stops.",
+            help="Run with simulated devices and a temporary key; the data cannot be read after "
+            "the service stops.",
         ),
     ] = False,
     proxy: Annotated[
@@ -398,7 +401,7 @@ def _read_key(messages: Messages, *, demo: bool) -> bytes | None:
             code="option.missing",
             option=KEY_VARIABLE,
         )
-    messages.info("demo: the key is discarded at the end, so no device can be looked up afterwards")
+    messages.info("demo: the key is discarded at the end, so no device can be looked up after that")
     return None
 
 
@@ -467,7 +470,7 @@ def _describe_result(result: "SimulationResult") -> Iterator[tuple[str, str]]:
         f"(k = {result.k:,})",
     )
     if result.waiting:
-        yield "waiting", f"{result.waiting:,} devices, too far from enough others"
+        yield "waiting", f"{result.waiting:,} devices, because too few others are nearby"
     if result.smallest_shared is not None:
         yield "guarantee", f"each location is shared by at least {result.smallest_shared:,} devices"
     if result.smallest_history is not None:

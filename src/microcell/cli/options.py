@@ -1,4 +1,4 @@
-"""Options that several commands share, and parsers for their values."""
+"""Options that several commands share, and the parsers of their values."""
 
 import re
 import tomllib
@@ -67,7 +67,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors an
 Strict = Annotated[
     bool,
     typer.Option(
-        "--strict", help="Fail with exit code 1 if the findings contain a danger or a warning."
+        "--strict", help="Exit with code 1 if there are findings of severity danger or warning."
     ),
 ]
 
@@ -84,7 +84,7 @@ Audience = Annotated[
     Literal["internal", "public"],
     typer.Option(
         "--for",
-        help="Readers of the report. A public report shows no original records and rounds results "
+        help="Audience of the report. A public report shows no original records and rounds results "
         "that depend on original values.",
     ),
 ]
@@ -161,8 +161,8 @@ Person = Annotated[
     str | None,
     typer.Option(
         metavar="NAME,NAME,...",
-        help="Column that tells people apart, such as a patient number, or several that do so "
-        "together. k then counts people, not rows. The columns are removed.",
+        help="Column that identifies a person, such as a patient number, or several columns that "
+        "do so together. k then counts people, not rows. The columns are removed.",
         rich_help_panel=_PERSON_PANEL,
         show_default=False,
     ),
@@ -170,8 +170,8 @@ Person = Annotated[
 PersonCells = Annotated[
     Literal["rows", "together"] | None,
     typer.Option(
-        help="Whether the rows of a person may lie in different cells, or all share one. Default: "
-        "rows.",
+        help="Whether the rows of a person may be in different cells or must all be in one. "
+        "Default: rows.",
         rich_help_panel=_PERSON_PANEL,
         show_default=False,
     ),
@@ -180,8 +180,8 @@ RowsArePeople = Annotated[
     bool | None,
     typer.Option(
         "--rows-are-people",
-        help="State that every row is about another person, although no identifier is unique. "
-        "The manifest and the report say so.",
+        help="Declare that every row is about a different person, although no identifier is "
+        "unique. The manifest and the report state this.",
         rich_help_panel=_PERSON_PANEL,
         show_default=False,
     ),
@@ -302,13 +302,13 @@ def epilog(examples: Sequence[str]) -> str:
 def with_read_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options for text files to a command, which gets them as ``read_options``.
 
-    The dict contains only the options that the user gave.
+    The dict contains only the options that the user passed.
     """
     return _with_options(command, "read_options", _READ_OPTIONS)
 
 
 def with_engine_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the engine options (all, or those named) to a command, as ``engine_options``."""
+    """Add engine options (by default all) to a command, which gets them as ``engine_options``."""
     options = {
         name: kind for name, kind in _ENGINE_OPTIONS.items() if name in (names or _ENGINE_OPTIONS)
     }
@@ -321,7 +321,7 @@ def check_engine(engine_options: Mapping[str, Any], used: Iterable[str]) -> None
     Parameters
     ----------
     engine_options
-        As from :func:`with_engine_options`.
+            As passed by :func:`with_engine_options`.
     used
         Names of the options in use that no engine supports.
     """
@@ -498,7 +498,7 @@ def parse_settings(texts: Sequence[str]) -> Mapping[str, Any]:
             )
         if name in settings:
             raise OptionError(
-                f"--set is given twice for {name!r}. Remove one of them.",
+                f"--set sets {name!r} twice. Remove one of them.",
                 code="option.conflict",
                 option="--set",
                 name=name,
@@ -586,7 +586,7 @@ def _parse_requirement(text: str) -> Requirement:
 def check_directions(
     requirements: Iterable[Requirement], lower_is_better: Callable[[str], bool | None]
 ) -> None:
-    """Reject a limit in the wrong direction, which only a bad release would meet.
+    """Reject a limit in the wrong direction, such as a maximum for k.
 
     ``lower_is_better`` returns None for unknown measures, which are not checked.
     """
@@ -663,7 +663,7 @@ def check_files(output: Path | None, figure: Path | None, *, sources: Sequence[P
 
 
 def method_notes(results: "Iterable[Trial | Point]") -> Iterator[tuple[str, str]]:
-    """Yield which method "auto" chose and why a method was skipped, each note once."""
+    """Yield notes on the method that "auto" chose and on skipped methods, without repetition."""
     notes = {
         (
             item.method,

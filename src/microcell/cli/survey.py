@@ -10,7 +10,7 @@ import typer
 import microcell as mc
 from microcell._atomic import AtomicFiles, check_target
 from microcell._display import number_range, percent
-from microcell.cli.console import Messages, print_data, print_facts
+from microcell.cli.console import Messages, print_data, print_facts, print_table
 from microcell.cli.errors import GUARANTEE_FAILED, Command, CommandGroup, handle_errors
 from microcell.cli.options import (
     CertificateFile,
@@ -26,9 +26,21 @@ from microcell.cli.options import (
     split_names,
     with_read_options,
 )
+from microcell.errors import OptionError
 
 if TYPE_CHECKING:
-    from microcell.surveys import Collection, SurveyDesign, SurveySize
+    from microcell.surveys import (
+        Collection,
+        Estimate,
+        Outlook,
+        Prospect,
+        Questionnaire,
+        Rejected,
+        SurveyDesign,
+        SurveySize,
+        SurveyStatus,
+        SweepPoint,
+    )
 
 __all__ = [
     "ANSWER_EXAMPLES",
@@ -37,22 +49,36 @@ __all__ = [
     "COMMANDS",
     "DESIGN_EXAMPLES",
     "FORM_EXAMPLES",
+    "GATHER_EXAMPLES",
+    "LEARN_EXAMPLES",
+    "NEXT_WAVE_EXAMPLES",
     "PAGE_EXAMPLES",
+    "SIMULATE_EXAMPLES",
     "SIZE_EXAMPLES",
+    "STATUS_EXAMPLES",
+    "SWEEP_EXAMPLES",
+    "TEXTS_EXAMPLES",
     "answer",
     "app",
     "check",
     "collect",
     "design",
     "form",
+    "gather",
+    "learn",
+    "next_wave",
     "page",
+    "simulate",
     "size",
+    "status",
+    "sweep",
+    "texts",
 ]
 
 _K = Annotated[
     int,
     typer.Option(
-        "-k", metavar="K", help="Minimum number of participants in a cell where anyone takes part."
+        "-k", metavar="K", help="Minimum number of participants per cell that is not empty."
     ),
 ]
 _Failure = Annotated[
@@ -142,7 +168,8 @@ def _size_facts(result: "SurveySize") -> Iterator[tuple[str, str]]:
     if not cell.steady:
         yield (
             "warning",
-            "the limit is met only because hardly anybody takes part: a larger cell would miss it",
+            "the limit is met only because participation is so low: a larger cell would not meet "
+            "it",
         )
     if result.cells is not None:
         noun = "cell" if result.cells == 1 else "cells"
@@ -183,8 +210,9 @@ def design(
     participation: Annotated[
         str,
         typer.Option(
-            metavar="P|COLUMN",
-            help="Probability that a candidate takes part, or the column that contains it.",
+            metavar="P|COLUMN|LOW:HIGH",
+            help="Probability that a candidate takes part, or the column that contains it; two of "
+            "them separated by a colon are an interval.",
         ),
     ] = "0.75",
     failure: _Failure = 1e-5,
@@ -194,9 +222,36 @@ def design(
             help="Whom respondents trust: their own device, or nobody (they use a paper form)."
         ),
     ] = "local",
+    failure_of: Annotated[
+        Literal["participant", "cell"] | None,
+        typer.Option(
+            help="What --failure limits: the probability given that somebody takes part (the "
+            "default if participation is uneven), or that a cell fails at all.",
+            show_default=False,
+        ),
+    ] = None,
     cells: Annotated[
         Literal["power", "balls"] | None,
-        typer.Option(help="Kind of cells with --trust local. Default: power.", show_default=False),
+        typer.Option(
+            help="Kind of cells with --trust local. Default: power, or the better of both if "
+            "participation is uneven.",
+            show_default=False,
+        ),
+    ] = None,
+    correlation: Annotated[
+        float,
+        typer.Option(
+            metavar="R", help="Correlation between the decisions of the candidates of a cell."
+        ),
+    ] = 0.0,
+    next_wave: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="Participation in a second wave with the same cells, so that both releases "
+            "together keep the guarantee.",
+            show_default=False,
+        ),
     ] = None,
     max_boxes: Annotated[
         int | None,
@@ -237,6 +292,9 @@ def design(
             failure,
             trust=trust,
             method=method,
+            failure_of=failure_of,
+            correlation=correlation,
+            next_wave=next_wave,
             cells=cells,
             max_boxes=max_boxes,
             seed=seed,
@@ -249,8 +307,19 @@ def design(
     messages.facts(_design_facts(result, output, report))
 
 
-def _parse_participation(text: str) -> float | str:
-    """Return a probability, or else the name of a column."""
+def _parse_participation(text: str) -> float | str | tuple[float | str, float | str]:
+    """Return a probability, or else the name of a column, or a pair of them.
+
+    Examples
+    --------
+    >>> _parse_participation("0.5"), _parse_participation("low:high")
+    (0.5, ('low', 'high'))
+    """
+    low, colon, high = text.partition(":")
+    return (_parse_end(low), _parse_end(high)) if colon else _parse_end(text)
+
+
+def _parse_end(text: str) -> float | str:
     try:
         return float(text)
     except ValueError:
@@ -268,8 +337,14 @@ def _design_facts(
     yield "cells", f"{cells.count:,} with {sizes} candidates each{dropped}"
     yield (
         "cell failure",
-        f"at most {cells.failure.largest:.4g} (accepted: {manifest.failure:.4g})",
+        f"at most {cells.failure.largest:.4g} (accepted for a {manifest.failure_of}: "
+        f"{manifest.failure:.4g})",
     )
+    if cells.conditional_failure is not None:
+        yield (
+            "if somebody takes part",
+            f"at most {cells.conditional_failure.largest:.4g}, for the most exposed participant",
+        )
     yield (
         "table failure",
         f"{manifest.table.table_failure:.4g}: probability that at least one cell fails",
@@ -281,6 +356,308 @@ def _design_facts(
     yield "manifest", str(result.manifest_path(output))
     if report is not None:
         yield "report", str(report)
+
+
+# ---------------------------------------------------------------------------------------- sweep
+
+SWEEP_EXAMPLES = (
+    "microcell survey sweep people.csv -s schema.toml -k 5,10 --participation 0.5,0.75 "
+    "--failure 1e-3,1e-5 --figure sweep.svg",
+)
+
+
+@handle_errors
+@with_read_options
+def sweep(
+    *,
+    read_options: Mapping[str, Any],
+    frame: Annotated[
+        Path,
+        typer.Argument(metavar="FRAME", help="Table of the candidates.", show_default=False),
+    ],
+    schema: SchemaFile,
+    k: Annotated[str, typer.Option("-k", metavar="K,K,...", help="Values of k.")] = "5,10,20",
+    participation: Annotated[
+        str, typer.Option(metavar="P,P,...", help="Probabilities that a candidate takes part.")
+    ] = "0.5,0.75,0.9",
+    failure: Annotated[
+        str, typer.Option(metavar="P,P,...", help="Accepted failure probabilities.")
+    ] = "1e-3,1e-5",
+    failure_of: Annotated[
+        Literal["participant", "cell"], typer.Option(help="What --failure limits.")
+    ] = "cell",
+    effort: Annotated[
+        Literal["fast", "balanced"], typer.Option(help="Effort of the search.")
+    ] = "balanced",
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 0,
+    missing: _Missing = "error",
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Plot the results (.svg, .png or .pdf).", show_default=False
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Estimate the information loss over k, participation and failure, before any design."""
+    messages = Messages(quiet)
+    if figure is not None:
+        figure_format(figure, "--figure")
+        check_target(figure, sources=(frame, schema))
+    with messages.progress():
+        result = mc.surveys.sweep(
+            mc.read(frame, **read_options),
+            schema,
+            k=[int(each) for each in _parse_numbers(k, "-k")],
+            participation=_parse_numbers(participation, "--participation"),
+            failure=_parse_numbers(failure, "--failure"),
+            failure_of=failure_of,
+            effort=effort,
+            seed=seed,
+            missing=missing,
+        )
+    if json:
+        print_data(jsons.dumps(result.as_dict(), indent=2))
+    else:
+        print_table(_SWEEP_HEADINGS, map(_sweep_row, result.points))
+    if figure is not None:
+        with AtomicFiles() as atomic:
+            atomic.path(figure).write_bytes(
+                mc.plot.survey_sweep(result, format=figure_format(figure, "--figure"))
+            )
+        messages.facts([("figure", str(figure))])
+
+
+_SWEEP_HEADINGS = (
+    "k",
+    "participation",
+    "failure",
+    "candidates per cell",
+    "cells",
+    "some cell fails",
+    "information loss",
+)
+
+
+def _sweep_row(each: "SweepPoint") -> tuple[str, ...]:
+    loss = each.information_loss
+    return (
+        str(each.k),
+        percent(each.participation),
+        f"{each.failure:g}",
+        f"{each.size:,}",
+        f"{each.cells:,}",
+        "" if each.table_failure is None else f"{each.table_failure:.3g}",
+        "too few candidates" if loss is None else percent(loss),
+    )
+
+
+# --------------------------------------------------------------------------- simulate and learn
+
+SIMULATE_EXAMPLES = (
+    "microcell survey simulate cells.json --rates 0.6,0.5",
+    "microcell survey simulate cells.json --frame people.csv --rates 0.6,0.5 --correlation 0.2 "
+    "--groups household,region --figure outlook.svg",
+)
+
+
+@handle_errors
+@with_read_options
+def simulate(
+    *,
+    read_options: Mapping[str, Any],
+    cells: _CellsFile,
+    rates: Annotated[
+        str | None,
+        typer.Option(metavar="P,P,...", help="Lower participations to fear.", show_default=False),
+    ] = None,
+    correlation: Annotated[
+        float | None,
+        typer.Option(
+            metavar="R",
+            help="Correlation between the decisions of candidates of the same group; without "
+            "--groups, of the same cell. Default with --groups: 0.1.",
+            show_default=False,
+        ),
+    ] = None,
+    frame: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FRAME",
+            help="Table of the candidates, for the information loss and the groups.",
+            show_default=False,
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME,...",
+            help="Columns of the frame whose values form groups, such as households or regions.",
+            show_default=False,
+        ),
+    ] = None,
+    participation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of the frame with probabilities, if participation is uneven.",
+            show_default=False,
+        ),
+    ] = None,
+    trials: Annotated[int, typer.Option(metavar="N", help="Number of random trials.")] = 1000,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 0,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Plot failures and suppressed answers (.svg, .png or .pdf).",
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Predict failures and the release, under the assumed and under worse participation."""
+    messages = Messages(quiet)
+    if figure is not None:
+        figure_format(figure, "--figure")
+        check_target(figure, sources=(cells,))
+    with messages.progress():
+        result = mc.surveys.simulate(
+            cells,
+            rates=_parse_numbers(rates, "--rates"),
+            correlation=correlation,
+            frame=None if frame is None else mc.read(frame, **read_options),
+            groups=[] if groups is None else split_names(groups),
+            participation=participation,
+            trials=trials,
+            seed=seed,
+        )
+    if json:
+        print_data(jsons.dumps(result.as_dict(), indent=2))
+    else:
+        print_table(_OUTLOOK_HEADINGS, map(_outlook_row, result.prospects))
+    if figure is not None:
+        with AtomicFiles() as atomic:
+            atomic.path(figure).write_bytes(
+                mc.plot.survey_outlook(result, format=figure_format(figure, "--figure"))
+            )
+        messages.facts([("figure", str(figure))])
+    messages.facts(_outlook_facts(result))
+
+
+_OUTLOOK_HEADINGS = (
+    "assumption",
+    "some cell fails",
+    "a participant's cell fails",
+    "participants",
+    "released",
+    "information loss",
+)
+
+
+def _outlook_row(item: "Prospect") -> tuple[str, ...]:
+    loss = item.information_loss
+    return (
+        item.name,
+        _estimate(item.table_failure),
+        _estimate(item.participant_failure),
+        f"{item.participants.value:,.1f}",
+        f"{item.released.value:,.1f} ({percent(1 - item.suppressed)})",
+        "" if loss is None else percent(loss),
+    )
+
+
+def _estimate(estimate: "Estimate") -> str:
+    if estimate.error == 0:
+        return f"{estimate.value:.3g}"
+    return f"{estimate.value:.3g} ± {1.96 * estimate.error:.2g}"
+
+
+def _outlook_facts(result: "Outlook") -> Iterator[tuple[str, str]]:
+    yield "accepted", f"{result.failure:.3g} for a {result.failure_of}, k = {result.k}"
+    feared = max(result.prospects, key=lambda item: item.participant_failure.value)
+    yield (
+        "worst assumption",
+        f"{feared.name}: {percent(feared.suppressed)} of the answers would be suppressed",
+    )
+
+
+def _parse_numbers(text: str | None, flag: str) -> list[float]:
+    """Convert a list such as 0.6,0.5 to numbers."""
+    try:
+        return [] if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise OptionError(
+            f"{flag} must be a list of numbers such as 0.6,0.5.",
+            code="option.invalid",
+            option=flag,
+        ) from None
+
+
+LEARN_EXAMPLES = (
+    "microcell survey learn past.csv people.csv -s schema.toml --outcome answered -o invited.csv",
+)
+
+
+@handle_errors
+@with_read_options
+def learn(
+    *,
+    read_options: Mapping[str, Any],
+    past: Annotated[
+        Path,
+        typer.Argument(metavar="PAST", help="Table of earlier invitations.", show_default=False),
+    ],
+    frame: Annotated[
+        Path, typer.Argument(metavar="FRAME", help="Table of the candidates.", show_default=False)
+    ],
+    schema: SchemaFile,
+    outcome: Annotated[
+        str,
+        typer.Option(
+            metavar="COLUMN", help="Column of PAST with 1 or true for those who took part."
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="FRAME with the columns participation, participation_low, participation_high.",
+        ),
+    ],
+    level: Annotated[
+        float, typer.Option(metavar="P", help="Confidence level of the interval.")
+    ] = 0.95,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 0,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Learn from earlier invitations how likely each candidate is to take part."""
+    messages = Messages(quiet)
+    mc.api.check_outputs(output, sources=(past, frame, schema), overwrite=force)
+    with messages.progress():
+        model = mc.surveys.learn_participation(
+            mc.read(past, **read_options), schema, outcome, seed=seed
+        )
+        mc.write(model.add_to(mc.read(frame, **read_options), level=level), output)
+    if json:
+        print_data(jsons.dumps(model.as_dict(), indent=2))
+    messages.facts(
+        [
+            ("invitations", f"{model.invitations:,}, of whom {model.participants:,} took part"),
+            (
+                "logarithmic loss",
+                f"{model.loss:.4g} on other invitations; {model.base_loss:.4g} if everyone is "
+                "given the same probability",
+            ),
+            ("table", str(output)),
+        ]
+    )
 
 
 # ----------------------------------------------------------------------------- check and answer
@@ -352,7 +729,7 @@ def answer(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find your cell and what it publishes. Your record stays on this device."""
+    """Find your cell and its published values. Your record stays on this device."""
     result = mc.surveys.answer(cells, record)
     if json:
         print_data(jsons.dumps(result.as_dict(), ensure_ascii=False))
@@ -368,7 +745,20 @@ def answer(
 
 # -------------------------------------------------------------------------------- page and form
 
-PAGE_EXAMPLES = ('microcell survey page cells.json --title "Health 2030" -o page.html',)
+PAGE_EXAMPLES = (
+    'microcell survey page cells.json --title "Health 2030" -o page.html',
+    "microcell survey page cells.json --questions questions.toml -o page.html",
+)
+
+_QuestionsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--questions",
+        metavar="FILE.toml",
+        help="Questionnaire: questions, labels of columns, translated texts.",
+        show_default=False,
+    ),
+]
 
 
 @handle_errors
@@ -376,12 +766,16 @@ def page(
     *,
     cells: _CellsFile,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="HTML page.")],
-    title: Annotated[str, typer.Option(help="Title of the page.")] = "Find your cell",
+    title: Annotated[
+        str | None, typer.Option(help="Title of the page.", show_default=False)
+    ] = None,
+    questions: _QuestionsFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Create a web page that finds a respondent's cell without sending anything."""
+    """Create a web page that finds a respondent's cell and asks the survey's questions."""
     check_target(output, sources=(cells,))
-    _write(output, mc.surveys.page(mc.load_cells(cells), title=title))
+    loaded = _load_questions(questions)
+    _write(output, mc.surveys.page(mc.load_cells(cells), title=title, questionnaire=loaded))
     Messages(quiet).facts([("page", str(output))])
 
 
@@ -405,7 +799,10 @@ def form(
         Path,
         typer.Option("--output", "-o", metavar="FILE", help="HTML file, to be printed."),
     ],
-    title: Annotated[str, typer.Option(help="Title of the form.")] = "Survey",
+    title: Annotated[
+        str | None, typer.Option(help="Title of the form.", show_default=False)
+    ] = None,
+    questions: _QuestionsFile = None,
     ask: Annotated[
         list[str] | None,
         typer.Option(
@@ -419,9 +816,52 @@ def form(
 ) -> None:
     """Create a paper form on which respondents find their code by ticking boxes."""
     check_target(output, sources=(cells,))
-    text = mc.surveys.form(mc.load_cells(cells), title=title, ask=ask or (), max_boxes=max_boxes)
+    text = mc.surveys.form(
+        mc.load_cells(cells),
+        title=title,
+        ask=ask or (),
+        questionnaire=_load_questions(questions),
+        max_boxes=max_boxes,
+    )
     _write(output, text)
     Messages(quiet).facts([("form", str(output))])
+
+
+def _load_questions(path: Path | None) -> "Questionnaire | None":
+    return None if path is None else mc.surveys.load_questionnaire(path)
+
+
+TEXTS_EXAMPLES = ("microcell survey texts",)
+
+
+@handle_errors
+def texts() -> None:
+    """List the built-in texts of the page and the form, as TOML to be translated."""
+    quoted = (jsons.dumps(text, ensure_ascii=False) for text in mc.surveys.texts())
+    print_data("\n".join(["[texts]", *(f"{text} = {text}" for text in quoted)]))
+
+
+GATHER_EXAMPLES = ("microcell survey gather answer-*.json -o answers.csv",)
+
+
+@handle_errors
+def gather(
+    *,
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Answers that the page saved.", show_default=False),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Table of answers.")
+    ],
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Combine the files that respondents saved into one table of answers."""
+    mc.api.check_outputs(output, sources=tuple(files), overwrite=force)
+    answers = mc.surveys.gather(sorted(files))
+    mc.write(mc.read(answers), output)
+    Messages(quiet).facts([("answers", f"{len(files):,}"), ("table", str(output))])
 
 
 def _write(output: Path, text: str) -> None:
@@ -478,8 +918,8 @@ def collect(
         typer.Option(
             "--person",
             metavar="NAME",
-            help="Column that tells respondents apart, if they may answer several times: k counts "
-            "them, not answers; not published.",
+            help="Column that identifies respondents who may answer several times; k then counts "
+            "respondents, not answers. Not published.",
             show_default=False,
         ),
     ] = None,
@@ -489,14 +929,40 @@ def collect(
             metavar="NAME,NAME,...", help="Other columns not to publish.", show_default=False
         ),
     ] = None,
+    late: Annotated[
+        bool,
+        typer.Option(
+            "--late",
+            help="Release answers that came after the first release, as a further block in cells "
+            "that were not used before.",
+        ),
+    ] = False,
     report: ReportFile = None,
     certificate: CertificateFile = None,
+    rejected: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Leave out invalid answers instead of stopping, and list their rows and reasons "
+            "in this file.",
+            show_default=False,
+        ),
+    ] = None,
+    earlier: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CELLS,ANSWERS",
+            help="Cells file and answers of an earlier wave, with the same --id; repeatable. "
+            "Answers are suppressed where all releases combined require it.",
+            show_default=False,
+        ),
+    ] = None,
     order_key: OrderKey = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Turn answers into a k-anonymous release."""
+    """Turn answers into a k-anonymous release. Repeating the command reproduces it."""
     messages = Messages(quiet)
     mc.api.check_outputs(
         output,
@@ -506,15 +972,50 @@ def collect(
         overwrite=force,
     )
     names = [] if drop is None else split_names(drop)
+    if rejected is not None:
+        check_target(rejected, sources=(cells, answers, output))
     with messages.progress():
         table = mc.read(answers, **read_options)
         result = mc.surveys.collect(
-            cells, table, below=below, id=id, person=person, drop=names, order_key=order_key
+            cells,
+            table,
+            below=below,
+            id=id,
+            person=person,
+            drop=names,
+            late=late,
+            invalid="refuse" if rejected is None else "reject",
+            earlier=[_parse_wave(text, read_options) for text in earlier or ()],
+            order_key=order_key,
         )
         result = result.publish(output, report=report, certificate=certificate, overwrite=force)
+    if rejected is not None:
+        _write_rejected(rejected, result.rejected)
+        messages.facts([("rejected", f"{len(result.rejected):,}, listed in {rejected}")])
     if json:
         print_data(result.manifest.updated(order_key=None).to_json())
     messages.facts(_collection_facts(result, output, report, certificate))
+
+
+def _parse_wave(text: str, read_options: Mapping[str, Any]) -> tuple[str, Any]:
+    cells, comma, answers = text.partition(",")
+    if not comma:
+        raise OptionError(
+            "--earlier must be a cells file and a file of answers, separated by a comma.",
+            code="option.invalid",
+            option="--earlier",
+        )
+    return cells, mc.read(answers, **read_options)
+
+
+def _write_rejected(path: Path, rejected: "Sequence[Rejected]") -> None:
+    rows = {
+        "row": [each.row for each in rejected],
+        "reason": [each.reason for each in rejected],
+        "column": [each.column or "" for each in rejected],
+        "code": [each.code for each in rejected],
+    }
+    mc.write(mc.read(rows), path)
 
 
 def _collection_facts(
@@ -530,8 +1031,16 @@ def _collection_facts(
     yield (
         "cells",
         f"{survey.cells_designed:,} designed, {survey.cells_empty:,} without answers, "
-        f"{survey.cells_short:,} with too few",
+        f"{survey.cells_short:,} with too few ({survey.expected_failures:.3g} expected)",
     )
+    test = survey.participation
+    if test is not None:
+        verdict = "refuted" if test.refuted else "holds"
+        yield (
+            "participation",
+            f"assumption {verdict}: {test.participants:,} took part, {test.expected:,.1f} expected "
+            f"(p = {test.p_total:.2g}; {test.p_cells:.2g} for the cells)",
+        )
     yield (
         "answers per cell",
         f"at least {cells.smallest:,}, median {survey.median_size:g}, "
@@ -549,14 +1058,158 @@ def _collection_facts(
         yield "certificate", str(certificate)
 
 
+# ---------------------------------------------------------------------------- status and waves
+
+STATUS_EXAMPLES = (
+    "microcell survey status cells.json answers.csv --id token",
+    "microcell survey status cells.json answers.csv --elapsed 0.5 --page status.html",
+)
+
+
+@handle_errors
+@with_read_options
+def status(
+    *,
+    read_options: Mapping[str, Any],
+    cells: _CellsFile,
+    answers: Annotated[
+        Path,
+        typer.Argument(metavar="ANSWERS", help="Answers so far.", show_default=False),
+    ],
+    id: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="NAME",
+            help="Column that identifies respondents, to reject duplicates.",
+            show_default=False,
+        ),
+    ] = None,
+    person: Annotated[
+        str | None,
+        typer.Option(
+            "--person",
+            metavar="NAME",
+            help="Column that identifies respondents who may answer several times.",
+            show_default=False,
+        ),
+    ] = None,
+    elapsed: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Share of the collection that has passed, from 0 to 1. Default: estimated.",
+            show_default=False,
+        ),
+    ] = None,
+    closed: Annotated[
+        bool, typer.Option("--closed", help="No more answers will come: test the model in full.")
+    ] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Write a page.", show_default=False),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show participants so far by cell, without any answer, and which cells to remind."""
+    messages = Messages(quiet)
+    if page is not None:
+        check_target(page, sources=(cells, answers))
+    with messages.progress():
+        result = mc.surveys.status(
+            cells,
+            mc.read(answers, **read_options),
+            id=id,
+            person=person,
+            elapsed=elapsed,
+            closed=closed,
+        )
+    if json:
+        print_data(jsons.dumps(result.as_dict(), indent=2))
+    else:
+        print_facts(_survey_status_facts(result))
+    if page is not None:
+        _write(page, result.render())
+        messages.facts([("page", str(page))])
+    for each in result.rejected[:_MAX_REJECTED]:
+        messages.info(f"Row {each.row} is rejected: {each.reason}")
+
+
+_MAX_REJECTED = 20
+
+
+def _survey_status_facts(result: "SurveyStatus") -> Iterator[tuple[str, str]]:
+    if result.alarm is not None:
+        yield "ALARM", result.alarm
+    yield (
+        "answers",
+        f"{result.answers:,} of {result.expected:,.1f} expected, {len(result.rejected):,} rejected",
+    )
+    attained = sum(each.attained is not None for each in result.cells)
+    yield "cells", f"{attained:,} of {len(result.cells):,} have at least k = {result.k} answers"
+    listed = ", ".join(map(str, result.to_remind)) or "none"
+    yield "to remind", listed
+    yield (
+        "participation",
+        f"p = {result.test.p_total:.2g} for the total, {result.test.p_cells:.2g} for the cells",
+    )
+    yield "released", "yes" if result.released else "no"
+
+
+NEXT_WAVE_EXAMPLES = ("microcell survey next-wave cells.json --participation 0.5 -o wave2.json",)
+
+
+@handle_errors
+def next_wave(
+    *,
+    cells: _CellsFile,
+    participation: Annotated[
+        float, typer.Option(metavar="P", help="Probability that a candidate takes part again.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="CELLS.json", help="Cells of the next wave.")
+    ],
+    suppress: Annotated[
+        bool,
+        typer.Option(
+            "--suppress",
+            help="Accept that 'collect --earlier' suppresses answers that both releases together "
+            "would expose.",
+        ),
+    ] = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Create the cells of a second wave that keep the guarantee over both releases together."""
+    mc.surveys.SurveyDesign.check_outputs(output, sources=(cells,), overwrite=force)
+    result = mc.surveys.next_wave(cells, participation, suppress=suppress)
+    with AtomicFiles() as atomic:
+        result.cells.save(atomic.path(output))
+    Messages(quiet).facts(
+        [
+            ("failure over both waves", f"{result.joint_failure:.3g} at most"),
+            ("expected to be suppressed", percent(result.suppressed)),
+            ("cells file", str(output)),
+        ]
+    )
+
+
 COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
     size: SIZE_EXAMPLES,
+    sweep: SWEEP_EXAMPLES,
+    learn: LEARN_EXAMPLES,
     design: DESIGN_EXAMPLES,
+    simulate: SIMULATE_EXAMPLES,
     check: CHECK_EXAMPLES,
     answer: ANSWER_EXAMPLES,
     page: PAGE_EXAMPLES,
     form: FORM_EXAMPLES,
+    texts: TEXTS_EXAMPLES,
+    gather: GATHER_EXAMPLES,
+    status: STATUS_EXAMPLES,
     collect: COLLECT_EXAMPLES,
+    next_wave: NEXT_WAVE_EXAMPLES,
 }
 """Commands of the group with their examples, in the order of the help text."""
 

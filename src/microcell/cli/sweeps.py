@@ -45,8 +45,8 @@ from microcell.measures.registry import lower_is_better
 
 if TYPE_CHECKING:
     from microcell import Measure
-    from microcell.release.weights import WeightTrial
     from microcell.sweeps import DependencePoint, DependenceSweep, Exploration, Point, Trial
+    from microcell.sweeps.weights import WeightTrial
 
 __all__ = [
     "COMPARE_EXAMPLES",
@@ -60,12 +60,13 @@ __all__ = [
 COMPARE_EXAMPLES = (
     "microcell compare people.csv -s schema.toml -k 3,5,10",
     "microcell compare people.csv -s schema.toml -k 5 --methods mdav,vmdav --set gamma=0.5",
+    "microcell compare people.csv -s schema.toml -k 5 --methods auto --bound balanced",
     "microcell compare people.csv -s schema.toml -k 3,10 --methods mdav,bisect "
     "--figure methods.svg",
 )
 
 _SIZES_PER_TABLE = 3
-"""Number of k that fit the width of a terminal; more go to a further table."""
+"""Number of values of k per table, so that it fits the width of a terminal."""
 
 
 @handle_errors
@@ -94,6 +95,15 @@ def compare(
             show_default=False,
         ),
     ] = None,
+    bound: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EFFORT",
+            help="Also compute a lower bound on the information loss of any partition, for each k: "
+            "fast, balanced, best or a number of seconds.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Seed = 0,
     missing: Missing = "error",
     json: Json = False,
@@ -113,6 +123,7 @@ def compare(
             seed=seed,
             missing=missing,
             options=options,
+            bound=parse_effort(bound).get("effort"),
         )
     if json:
         print_data(jsons.dumps([asdict(trial) for trial in trials], indent=2))
@@ -160,6 +171,10 @@ def _rows(trials: Sequence["Trial"]) -> list[list[str]]:
         else:
             mark = "*" if trial.distortion == least[trial.k] else ""
             row += [f"{percent(trial.distortion)}{mark}", f"{trial.seconds:.3f}"]
+    bounds = {trial.k: trial.bound for trial in trials if trial.bound is not None}
+    if bounds:
+        cells = [text for bound in bounds.values() for text in (percent(bound), "")]
+        rows["lower bound"] = ["lower bound", *cells]
     return list(rows.values())
 
 
@@ -238,8 +253,8 @@ def explore(
         bool,
         typer.Option(
             "--weights",
-            help="Instead, try larger weights for the columns whose categories are lost at the "
-            "first k.",
+            help="Instead of exploring k, try larger weights for the columns whose categories "
+            "are lost at the first k.",
         ),
     ] = False,
     seed: Seed = 0,
@@ -252,7 +267,7 @@ def explore(
     sizes, options = parse_sizes(k), {**parse_settings(settings or ()), **parse_effort(effort)}
     if weights:
         with messages.progress():
-            trials = import_module("microcell.release.weights").try_weights(
+            trials = import_module("microcell.sweeps.weights").try_weights(
                 mc.read(table, **read_options),
                 mc.load_schema(schema),
                 k=sizes[0],
@@ -402,7 +417,7 @@ def _exploration_columns(exploration: "Exploration") -> dict[str, list[Any]]:
 
 DEPENDENCE_EXAMPLES = (
     "microcell dependence people.csv -s schema.toml -k 5,10,20",
-    "microcell dependence people.csv -s schema.toml -k 5 --lambdas 0,0.05,0.1,0.2 --loss 0.02",
+    "microcell dependence people.csv -s schema.toml -k 5 --more 0.02",
     "microcell dependence people.csv -s schema.toml -k 5,10 --method mdav -o sweep.csv "
     "--figure sweep.svg",
 )
@@ -420,7 +435,8 @@ def dependence(
         str | None,
         typer.Option(
             metavar="L,L,...",
-            help="Weights of dependence to try, from 0 to 1. Default: 0, 0.1, ..., 1.",
+            help="Weights of dependence to try, from 0 to 1. Default: 0, 0.1, ..., 1. The "
+            "best that adds at most 5 % to the information loss is recommended.",
             show_default=False,
         ),
     ] = None,
@@ -428,8 +444,8 @@ def dependence(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Find the weight that keeps most of the relation with at most this share more "
-            "information loss, such as 0.05. Replaces --lambdas.",
+            help="Find the weight that preserves most of the association while increasing "
+            "information loss by at most this share, such as 0.05. Replaces --lambdas.",
             show_default=False,
         ),
     ] = None,
@@ -437,8 +453,8 @@ def dependence(
         float | None,
         typer.Option(
             metavar="D_Y",
-            help="Find the weight of least information loss that loses at most this share of the "
-            "relation, such as 0.5. Replaces --lambdas.",
+            help="Find the weight with the lowest information loss that loses at most this share "
+            "of the association, such as 0.5. Replaces --lambdas.",
             show_default=False,
         ),
     ] = None,
@@ -446,17 +462,10 @@ def dependence(
         str | None,
         typer.Option(
             metavar="COLUMN=WEIGHT,...",
-            help="Relative weights of some confidential columns. Default: all together.",
+            help="Relative weights of confidential columns. Default: one weight for all.",
             show_default=False,
         ),
     ] = None,
-    loss: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE",
-            help="Relative increase of the information loss that the recommendation may accept.",
-        ),
-    ] = 0.05,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -503,11 +512,9 @@ def dependence(
             columns=_parse_columns(columns),
             **{**parse_settings(settings or ()), **parse_effort(effort)},
         )
-        is_target = more is not None or dependence_loss is not None
-        if is_target:
-            recommended = sweep.at_most(more=more, dependence_loss=dependence_loss)
-        else:
-            recommended = sweep.recommend(loss)
+    if more is None and dependence_loss is None:
+        more = _MORE
+    recommended = sweep.at_most(more=more, dependence_loss=dependence_loss)
     with AtomicFiles() as atomic:
         if output is not None:
             mc.write(_as_columns(sweep.points), atomic.path(output))
@@ -522,10 +529,7 @@ def dependence(
     else:
         print_table(_HEADINGS, [_row(point) for point in sweep.points])
         messages.info(_LEGEND)
-    if is_target:
-        messages.facts(_describe_targets(sweep, recommended))
-    else:
-        messages.facts(_remarks(sweep, recommended, loss))
+    messages.facts(_describe_weights(sweep, recommended))
     messages.facts(
         (name, str(path))
         for name, path in (("points", output), ("figure", figure))
@@ -533,10 +537,13 @@ def dependence(
     )
 
 
+_MORE = 0.05
+"""Relative increase in information loss that a recommended weight may cost, if none is stated."""
+
 _HEADINGS = ("k", "lambda", "D_X", "D_Y", "weighted", "D_X change", "D_Y change", "l_avg", "DLD")
 _LEGEND = (
-    "D_X: information loss of the quasi-identifiers. D_Y: share of the relation between "
-    "quasi-identifiers and confidential columns that is lost; 100 % - D_Y survives. weighted: "
+    "D_X: information loss of the quasi-identifiers. D_Y: share of the association between "
+    "quasi-identifiers and confidential columns that is lost. weighted: "
     "(1 - lambda) D_X + lambda D_Y. l_avg: "
     "distinct confidential values per cell, on average. DLD: share of records whose nearest "
     "published record is their own."
@@ -561,37 +568,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:+.1f} %"
 
 
-def _remarks(
-    sweep: "DependenceSweep", recommended: Sequence["DependencePoint"], loss: float
-) -> Iterator[tuple[str, str]]:
-    """Yield the recommended weight for each k, and a note on blocks."""
-    for point in recommended:
-        heading = f"k = {point.k}"
-        if all(each.dependence == 0 for each in sweep.points):
-            continue
-        if point.dependence == 0:
-            yield (
-                heading,
-                f"none of the weights tried stays within {100 * loss:g} % of the minimum "
-                "information loss; try smaller ones",
-            )
-            continue
-        yield (
-            heading,
-            f"lambda = {point.dependence:g} changes the information loss by "
-            f"{_percent(point.distortion_increment)} (at most {100 * loss:g} % allowed) and the "
-            f"loss of dependence by {_percent(point.loss_increment)}",
-        )
-    if sweep.blocks:
-        below = [point.joint_k for point in sweep.points if point.joint_k < point.k]
-        combined = f"k falls to {min(below)}" if below else "are k-anonymous too"
-        yield "blocks", f"each block is k-anonymous; all columns combined: {combined}"
-
-
-def _describe_targets(
+def _describe_weights(
     sweep: "DependenceSweep", recommended: Sequence["DependencePoint"]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the weight found for each k."""
+    """Yield a sentence on the weight recommended for each k, and a note on blocks."""
     points = {point.k: point for point in recommended}
     for k in dict.fromkeys(point.k for point in sweep.points):
         point = points.get(k)
@@ -607,8 +587,12 @@ def _describe_targets(
         yield (
             f"k = {k}",
             f"--dependence {shown}: information loss {_percent(point.distortion_increment)}, "
-            f"{100 * (1 - point.dependence_loss):.1f} % of the relation survives",
+            f"{100 * (1 - point.dependence_loss):.1f} % of the association preserved",
         )
+    if sweep.blocks:
+        below = [point.joint_k for point in sweep.points if point.joint_k < point.k]
+        combined = f"k falls to {min(below)}" if below else "are k-anonymous too"
+        yield "blocks", f"each block is k-anonymous; all columns combined: {combined}"
 
 
 def _parse_columns(text: str | None) -> dict[str, float] | None:
@@ -642,7 +626,7 @@ def _plain(point: "DependencePoint") -> dict[str, Any]:
 
 
 def _as_columns(points: Sequence["DependencePoint"]) -> dict[str, list[Any]]:
-    """Return the points as a table; an infinite increase is a missing value, as in JSON."""
+    """Return the points as a table, with infinite increases as missing values, as in JSON."""
     rows = [_plain(point) for point in points]
     return {item.name: [row[item.name] for row in rows] for item in fields(points[0])}
 
@@ -651,7 +635,7 @@ def _print_weights(trials: "Sequence[WeightTrial]", json: bool) -> None:
     if json:
         print_data(jsons.dumps([asdict(trial) for trial in trials], indent=2))
     elif not trials:
-        print_data("No category of at least k people is lost: no weight needs to change.")
+        print_data("No category of at least k people is lost, so no weight needs to change.")
     else:
         headings = ("column", "weight", "people", "kept", "instead of", "loss elsewhere", "change")
         rows = [

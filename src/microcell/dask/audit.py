@@ -13,8 +13,18 @@ import numpy as np
 
 from microcell import auditing, tables
 from microcell._files import TEXT_SUFFIXES
-from microcell.dask.arrow import Spill, arrow, plain_schema, read_part, row_groups, unify
+from microcell.dask.arrow import (
+    Spill,
+    arrow,
+    cast,
+    concatenate,
+    plain_schema,
+    read_part,
+    row_groups,
+    unify,
+)
 from microcell.dask.cluster import DaskEngine, Engine, check_installed
+from microcell.dask.examine import Whole, examine_sample, sample_classes
 from microcell.dask.folders import Folders, temporary_output
 from microcell.dask.people import collect_buckets, count_digests, spill_digests
 from microcell.dask.sources import find_files, inspect_file, read_text
@@ -24,9 +34,10 @@ from microcell.measures.classes import fewest_people
 from microcell.measures.evaluate import Result, as_measures, evaluate_sizes
 from microcell.measures.people import digest_values, incomplete_persons
 from microcell.measures.registry import measures as declared_measures
-from microcell.model import Audit, Integers, Schema
+from microcell.model import Audit, Finding, Integers, Schema
 from microcell.model.manifest import Manifest, TableSection
 from microcell.release import find_manifest, prepare
+from microcell.release.manifest import other_releases
 from microcell.schema import resolve
 
 __all__ = [
@@ -39,9 +50,9 @@ __all__ = [
 ]
 
 _WORST_CASE = (
-    "Records were not matched with the original, so the persons in a class could not be counted: "
-    "k and the other figures on persons are the worst that is possible. The release itself was "
-    "counted when it was produced (its manifest states k)."
+    "Records were not matched with the original, so the persons in each class could not be "
+    "counted: k and the other counts of persons are worst-case values. The exact k was counted "
+    "when the release was produced; its manifest states it."
 )
 _NOT_COMPARED = (
     "Records were counted, not compared one by one: values that should be unchanged were not "
@@ -90,8 +101,17 @@ def audit_dataset(
         Folders(temporary_output(directory), directory) as folders,
         DaskEngine(scheduler, workers, memory, folders.work) as engine,
     ):
+        earlier: tuple[str, ...] = ()
+        if statement is not None and isinstance(released, (str, Path)):
+            earlier = other_releases(statement, Path(released))
         return audit_files(
-            engine, original_files, released_files, read_schema, statement, folders.work
+            engine,
+            original_files,
+            released_files,
+            read_schema,
+            statement,
+            folders.work,
+            earlier=earlier,
         )
 
 
@@ -102,8 +122,13 @@ def audit_files(
     schema: Schema,
     manifest: Manifest | None,
     work: Path,
+    *,
+    earlier: Sequence[str] = (),
 ) -> Audit:
-    """Audit files on an engine."""
+    """Audit files on an engine; ``earlier`` names manifests of other releases of the same people.
+
+    Findings are those that the published files alone show.
+    """
     columns, rows = _inspect(engine, original)
     published, released_rows = _inspect(engine, released)
     resolved = resolve.resolve(schema, tables.read(columns.empty_table()))
@@ -138,7 +163,39 @@ def audit_files(
         notes.insert(0, _WORST_CASE)
         rows_per_person = _count_rows_per_person(engine, original, columns, resolved, work)
         people = fewest_people(sizes, rows_per_person)
-    return audit_counts(blank, rows, sizes, information_loss, contradictions, notes, people=people)
+    audit = audit_counts(blank, rows, sizes, information_loss, contradictions, notes, people=people)
+    if not released_rows:
+        return audit
+    whole = Whole(
+        tuple(released),
+        released_rows,
+        released_rows,
+        len(sizes),
+        token_bytes(32),
+        work,
+        None if manifest is None else manifest.k,
+        earlier=earlier,
+        columns=published,
+    )
+    return replace(audit, findings=_examine(engine, whole, resolved, columns))
+
+
+def _examine(engine: Engine, whole: Whole, schema: Schema, columns: Any) -> tuple[Finding, ...]:
+    """Return the findings that the published files show; every record counts as a person."""
+    task = partial(_sample_file, whole.columns, schema.keys, whole.key, whole.rows)
+    parts = engine.run("sampling classes", task, list(whole.files))
+    records = replace(schema, person=(), person_cells="rows", rows_are_people=False)
+    before, after = tables.read(columns.empty_table()), tables.read(concatenate(parts))
+    return examine_sample(engine, whole, records, before, after, matched=False)
+
+
+def _sample_file(columns: Any, keys: Sequence[str], key: bytes, rows: int, path: Path) -> Any:
+    is_text = path.suffix.lower() in TEXT_SUFFIXES
+    native = (
+        read_text(path, {}) if is_text else read_part(path, range(len(row_groups(path))), columns)
+    )
+    table = tables.read(cast(native, columns, path.name))
+    return table.native.take(sample_classes(table, keys, key, rows))
 
 
 def audit_counts(
@@ -179,7 +236,7 @@ def audit_counts(
 
 
 def expand(classes: Mapping[tuple[int, int], int]) -> tuple[Integers, Integers]:
-    """Return the numbers of records and of people of each class, given how many have which."""
+    """Return the numbers of records and people of each class, given how many classes have them."""
     keys = sorted(classes)
     numbers = np.array([classes[key] for key in keys], dtype=np.int64)
     both = np.array(keys, dtype=np.int64).reshape(-1, 2)

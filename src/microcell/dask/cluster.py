@@ -22,7 +22,7 @@ from microcell.kernels._jit import one_thread
 __all__ = ["DaskEngine", "Engine", "LocalEngine", "check_installed", "read_frame"]
 
 RETRIES = 2
-"""How often a task is repeated after a failure of its worker, such as a full disk."""
+"""Number of times a task is repeated after its worker has failed, for example on a full disk."""
 
 DEFAULT_WORKERS = 2
 DEFAULT_MEMORY = "2GB"
@@ -32,7 +32,7 @@ MIN_MEMORY = 300_000_000
 
 _CONNECT_TIMEOUT = 10
 _WORKER_TIMEOUT = 120
-"""Seconds until a first worker must take a task; some clusters start workers on demand."""
+"""Seconds within which a first worker must take a task; some clusters start workers on demand."""
 
 
 def _not_installed() -> MicrocellError:
@@ -397,7 +397,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _ignore_progress(task: str, done: int, total: int) -> None:
-    """Discard progress within a task; the engine reports the progress of the stage."""
+    """Ignore the progress of a task; the engine reports the progress of the stage."""
 
 
 def check_installed() -> None:

@@ -10,14 +10,18 @@ from typing import Any
 import numpy as np
 
 from microcell import auditing, encoding, tables
+from microcell._display import count as plural
 from microcell.dask.arrow import arrow, concatenate
 from microcell.dask.people import some_persons, some_persons_by_group
 from microcell.encoding import fit_confidential, sampling_weights
+from microcell.errors import SchemaError
 from microcell.kernels.arrays import sum_of_squares, unit_vectors
 from microcell.kinds import kind_of
+from microcell.kinds.hierarchical import fit_tree
 from microcell.kinds.nominal import indicator_height
 from microcell.kinds.numeric import scale_exponent
 from microcell.model import Column, EncodedColumn, Encoding, Floats, Integers, Schema, Table, Values
+from microcell.schema.resolve import resolve_columns
 
 __all__ = [
     "Dependence",
@@ -29,6 +33,7 @@ __all__ = [
     "combined_distortion",
     "dependence_factor",
     "fit_encoding",
+    "resolve_hierarchies",
     "stratum_keys",
     "sum_points",
     "summarize_table",
@@ -54,7 +59,7 @@ class EmbeddedRecords:
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """Map from records to points, the same for all parts of a data set."""
+    """The map from records to points, which is the same for all parts of a data set."""
 
     encoding: Encoding = Encoding(())  # noqa: RUF009
     dependence: Dependence | None = None
@@ -73,7 +78,7 @@ class Embedding:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Additive parts of the distortion: SSE within cells, and weighted sums of the points."""
+    """Terms of the distortion that add up over parts: SSE within cells, and sums of the points."""
 
     sse: float
     weight: float
@@ -82,7 +87,7 @@ class Sums:
 
 
 def sum_points(points: Floats, weights: Floats | None, labels: Integers | None = None) -> Sums:
-    """Return the sums of some records; without labels the SSE is 0."""
+    """Return the sums over some records; without labels the SSE is 0."""
     each = np.ones(len(points)) if weights is None else weights
     return Sums(
         0.0 if labels is None else sum_of_squares(points, labels, each),
@@ -92,16 +97,17 @@ def sum_points(points: Floats, weights: Floats | None, labels: Integers | None =
     )
 
 
-def combined_distortion(parts: Sequence[Sums]) -> float:
-    """Return SSE / SST of the points of all records."""
+def combined_distortion(parts: Sequence[Sums], sse: Sequence[float] | None = None) -> float:
+    """Return SSE / SST of the points of all records; ``sse`` is that of other cells."""
     total = _total_sum_of_squares(parts)
-    return 0.0 if total <= 0 else fsum(part.sse for part in parts) / total
+    squares = [part.sse for part in parts] if sse is None else sse
+    return 0.0 if total <= 0 else fsum(squares) / total
 
 
 def dependence_factor(
     dependence: float, quasi: Sequence[Sums], confidential: Sequence[Sums]
 ) -> float | None:
-    """Return beta of :func:`microcell.methods.extend`; None if only confidential points count."""
+    """Return the factor beta of :func:`microcell.methods.extend`; None if dependence is 1."""
     # Rounded to 12 digits, as in memory, so that standardized columns have variance exactly 1.
     x, y = (
         float(f"{_total_sum_of_squares(parts) / fsum(part.weight for part in parts):.12g}")
@@ -189,11 +195,13 @@ def summarize_table(
     confidential: bool = False,
     persons: Integers | None = None,
     k: int = 0,
+    sampled: Sequence[str] = (),
 ) -> Summary:
     """Summarize the quasi-identifiers of a part and sample a share of its records.
 
     With ``confidential``, the confidential columns are summarized as well. With ``persons``, the
-    digest of each record's person, up to k persons of each stratum are kept.
+    digest of each record's person, up to k persons of each stratum are kept. The sample contains
+    the columns in ``sampled`` too.
     """
     columns = (*schema.quasi, *(schema.confidential if confidential else ()))
     checked = tuple(c for c in columns if _has_moments(c) or c.order is not None)
@@ -201,7 +209,9 @@ def summarize_table(
     sampling_weights(table, schema)
     by_name = {column.name: column for column in fitted.columns}
     names = list(
-        dict.fromkeys((*schema.keys, *(part for column in columns for part in column.parts)))
+        dict.fromkeys(
+            (*schema.keys, *(part for column in columns for part in column.parts), *sampled)
+        )
     )
     rows = np.flatnonzero(rng.random(table.rows) < share)
     keys, labels = stratum_keys(table, schema.strata)
@@ -344,6 +354,31 @@ def _first_storage(storages: Sequence[tuple[str, str | None]]) -> tuple[str, str
 # -------------------------------------------------------------------------------- common encoding
 
 
+def resolve_hierarchies(schema: Schema, summary: Summary) -> Schema:
+    """Fit bands to the values of all files, and check that hierarchies have all of them."""
+
+    def resolved(column: Column) -> Column:
+        if column.hierarchy is None and column.bands is None:
+            return column
+        values = summary.categories[column.name].column("value")
+        try:
+            (fitted,) = resolve_columns([column], tables.read(arrow().table({column.name: values})))
+        except SchemaError as error:
+            if error.code != "schema.unknown_category":
+                raise
+            count = error.details["count"]
+            raise SchemaError(  # rows of distinct values are not rows of the files
+                f"Column {column.name!r} contains {plural(count, 'value')} that the hierarchy does "
+                "not have. Add them to the hierarchy, or correct the files.",
+                code=error.code,
+                column=column.name,
+                count=count,
+            ) from None
+        return fitted
+
+    return replace(schema, quasi=[resolved(column) for column in schema.quasi])
+
+
 def fit_encoding(summary: Summary, schema: Schema, *, confidential: bool = False) -> Encoding:
     """Return the encoding of all records, equal to an in-memory fit up to rounding.
 
@@ -414,6 +449,8 @@ def _fit_counts(column: Column, summary: Summary, *, confidential: bool) -> Enco
     fitted = replace(fitted, storage=storage, unit=unit)  # type: ignore[arg-type]
     codes, names = tables.read(categories.select(["value"])).columns["value"].factorize()
     count_of = dict(zip((names[code] for code in codes.tolist()), numbers.tolist(), strict=True))
+    if kind_of(column).layout == "tree":
+        return replace(fit_tree(replace(fitted, names=()), count_of), storage=storage, unit=unit)  # type: ignore[arg-type]
     counts = np.array([count_of.get(str(name), 0) for name in fitted.names], dtype=np.int64)
     counted = fitted if fitted.counts is None else replace(fitted, counts=counts)
     if fitted.constant:

@@ -1,4 +1,4 @@
-"""Directories of a job: a temporary one that is always removed, and the atomic release."""
+"""Directories of a job: temporary ones, which are always removed, and the output."""
 
 import atexit
 import ctypes

@@ -1,8 +1,8 @@
-"""Macrocells: routing records to them, and the job description that all tasks share."""
+"""Macrocells: how records are routed to them, and the job description that all tasks share."""
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from microcell.dask.arrow import Batch
 from microcell.dask.first_pass import Embedding, Key
+from microcell.dask.limits import Distribution
 from microcell.dask.people import some_persons
 from microcell.model import Floats, Integers, Schema
 
@@ -31,6 +32,9 @@ __all__ = [
 _MIN_SAMPLE = 20
 """Minimum number of sampled records per leaf."""
 
+_MIN_GROUP = 8
+"""Minimum number of sampled records at a node for a group to have its own cut."""
+
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
@@ -40,7 +44,8 @@ class Tree:
 
     At a node, records whose projection on the node's axis is below its cut go left, others right.
     Records exactly on the cut go left with the probability in ``ties``, so that equal records can
-    be divided too. ``children`` are node numbers, or -1 - leaf.
+    be divided too. ``children`` are node numbers, or -1 - leaf. Cuts and ties have a column per
+    group of records, so that every leaf can have the same share of each group.
     """
 
     axes: Floats
@@ -53,11 +58,12 @@ class Tree:
         """Number of leaves."""
         return len(self.cuts) + 1
 
-    def route(self, points: Floats, uniforms: Floats) -> Integers:
+    def route(self, points: Floats, uniforms: Floats, groups: Integers | None = None) -> Integers:
         """Return the leaf of each point, in O(n m) time per level of the tree.
 
         ``uniforms`` are random numbers in [0, 1), one per point, that decide ties.
         """
+        groups = np.zeros(len(points), dtype=np.int64) if groups is None else groups
         leaves, uniforms = np.zeros(len(points), dtype=np.int64), uniforms.copy()
         pending: list[tuple[int, Integers]] = (
             [(0, np.arange(len(points)))] if len(self.cuts) else []
@@ -65,15 +71,15 @@ class Tree:
         while pending:
             node, rows = pending.pop()
             positions = project(points[rows], self.axes[node])
-            cut, share = self.cuts[node], self.ties[node]
+            cut, share = self.cuts[node, groups[rows]], self.ties[node, groups[rows]]
             on_cut, low = positions == cut, uniforms[rows] < share
             left = (positions < cut) | (on_cut & low)
             # Rescaling a used random number makes it uniform again for the next node.
             for part, start, width in (
-                (on_cut & low, 0.0, share),
+                (on_cut & low, 0.0 * share, share),
                 (on_cut & ~low, share, 1 - share),
             ):
-                uniforms[rows[part]] = (uniforms[rows[part]] - start) / width
+                uniforms[rows[part]] = (uniforms[rows[part]] - start[part]) / width[part]
             for child, child_rows in zip(
                 self.children[node].tolist(), (rows[left], rows[~left]), strict=True
             ):
@@ -95,11 +101,19 @@ class Routing:
         """Number of the first leaf of each tree, followed by the total number of leaves."""
         return tuple(accumulate((tree.leaves for tree in self.trees), initial=0))
 
-    def route(self, points: Floats, strata: Integers, uniforms: NDArray[np.float64]) -> Integers:
-        """Return the leaf of each point, given its stratum."""
+    def route(
+        self,
+        points: Floats,
+        strata: Integers,
+        uniforms: NDArray[np.float64],
+        groups: Integers | None = None,
+    ) -> Integers:
+        """Return the leaf of each point, given its stratum and group."""
         first, leaves = self.first, np.empty(len(points), dtype=np.int64)
         for stratum, rows in _rows_by_stratum(strata):
-            leaves[rows] = first[stratum] + self.trees[stratum].route(points[rows], uniforms[rows])
+            some = None if groups is None else groups[rows]
+            tree = self.trees[stratum]
+            leaves[rows] = first[stratum] + tree.route(points[rows], uniforms[rows], some)
         return leaves
 
 
@@ -123,8 +137,14 @@ def project(points: Floats, axis: Floats) -> Floats:
     return positions
 
 
-def grow_tree(sample: Floats, leaves: int, rng: np.random.Generator | None = None) -> Tree:
-    """Return a tree whose leaves have about equal shares of the sample.
+def grow_tree(
+    sample: Floats,
+    leaves: int,
+    rng: np.random.Generator | None = None,
+    groups: Integers | None = None,
+    n_groups: int = 1,
+) -> Tree:
+    """Return a tree whose leaves have about equal shares of the sample and of each of its groups.
 
     Splits along principal axes, or along random directions if ``rng`` is given.
 
@@ -135,7 +155,11 @@ def grow_tree(sample: Floats, leaves: int, rng: np.random.Generator | None = Non
     array([0, 1, 2, 3])
     """
     m, nodes = sample.shape[1], leaves - 1
-    axes, cuts, ties = np.zeros((nodes, m)), np.zeros(nodes), np.zeros(nodes)
+    axes, cuts, ties = (
+        np.zeros((nodes, m)),
+        np.zeros((nodes, n_groups)),
+        np.zeros((nodes, n_groups)),
+    )
     children = np.zeros((nodes, 2), dtype=np.int64)
     next_node = next_leaf = 0
     pending = [(np.arange(len(sample)), leaves, -1, 0)]
@@ -150,17 +174,41 @@ def grow_tree(sample: Floats, leaves: int, rng: np.random.Generator | None = Non
         next_node += 1
         axes[node] = _principal_axis(sample[rows]) if rng is None else rng.normal(size=m)
         positions = project(sample[rows], axes[node])
-        order = np.argsort(positions, kind="stable")
         half = count // 2
-        before = len(rows) * half // count
-        cuts[node] = positions[order[min(before, len(rows) - 1)]] if len(rows) else 0.0
-        on_cut = np.count_nonzero(positions == cuts[node])
-        below = np.count_nonzero(positions < cuts[node])
-        ties[node] = (before - below) / on_cut if on_cut else half / count
-        pending.append((rows[order[before:]], count - half, node, 1))
+        left, right, cuts[node], ties[node] = _cut(positions, half, count)
+        if groups is not None:
+            left, right = _cut_groups(positions, half, count, groups[rows], cuts[node], ties[node])
+        pending.append((rows[right], count - half, node, 1))
         # Pushed last, so taken first: leaves are numbered from left to right.
-        pending.append((rows[order[:before]], half, node, 0))
+        pending.append((rows[left], half, node, 0))
     return Tree(axes, cuts, ties, children)
+
+
+def _cut(positions: Floats, half: int, count: int) -> tuple[Integers, Integers, float, float]:
+    """Return the places left and right of a cut at ``half / count``, the cut, and its tie."""
+    order = np.argsort(positions, kind="stable")
+    before = len(positions) * half // count
+    cut = positions[order[min(before, len(positions) - 1)]] if len(positions) else 0.0
+    on_cut = np.count_nonzero(positions == cut)
+    below = np.count_nonzero(positions < cut)
+    tie = (before - below) / on_cut if on_cut else half / count
+    return order[:before], order[before:], float(cut), tie
+
+
+def _cut_groups(
+    positions: Floats, half: int, count: int, groups: Integers, cuts: Floats, ties: Floats
+) -> tuple[Integers, Integers]:
+    """Cut each group at its own place (OUT: ``cuts``, ``ties``); rare groups keep the common cut.
+
+    Returns the places on the left and on the right.
+    """
+    is_left = positions < cuts[groups]
+    for group, places in _rows_by_stratum(groups):
+        if len(places) >= _MIN_GROUP:
+            left, _, cuts[group], ties[group] = _cut(positions[places], half, count)
+            is_left[places] = False
+            is_left[places[left]] = True
+    return np.flatnonzero(is_left), np.flatnonzero(~is_left)
 
 
 def _principal_axis(points: Floats) -> Floats:
@@ -177,13 +225,19 @@ def make_routing(
     sizes: Sequence[int],
     rows: int,
     rng: np.random.Generator | None = None,
+    groups: Integers | None = None,
+    n_groups: int = 1,
 ) -> Routing:
-    """Grow trees with leaves of about ``rows`` records from a sample of all strata."""
+    """Grow trees with leaves of about ``rows`` records from a sample of all strata.
+
+    With ``groups``, every leaf has about the same share of each group of its stratum.
+    """
     trees, rows_of = [], dict(_rows_by_stratum(strata))
     for number, size in enumerate(sizes):
-        sample = points[rows_of.get(number, _NO_ROWS)]
+        chosen = rows_of.get(number, _NO_ROWS)
+        sample, some = points[chosen], None if groups is None else groups[chosen]
         leaves = max(1, min(round(size / rows), len(sample) // _MIN_SAMPLE))
-        trees.append(grow_tree(sample, leaves, rng))
+        trees.append(grow_tree(sample, leaves, rng, some, n_groups))
     return Routing(tuple(trees))
 
 
@@ -198,9 +252,9 @@ def make_macrocells(
 ) -> tuple[tuple[int, ...], ...]:
     """Group leaves into macrocells, given the records per leaf and the first leaf per stratum.
 
-    A leaf of fewer than ``least`` records joins its neighbour in the same stratum. With ``people``,
-    some persons of each leaf, so does one of fewer than k persons. Small strata share macrocells of
-    up to ``rows`` records. Empty leaves are left out.
+    A leaf of fewer than ``least`` records joins its neighbour in the same stratum. With ``people``
+    (some persons of each leaf), so does a leaf of fewer than k persons. Small strata share
+    macrocells of up to ``rows`` records. Empty leaves are left out.
 
     Examples
     --------
@@ -257,13 +311,14 @@ class Job:
     """Everything that the tasks of a release need to know.
 
     Stored in a file that every worker reads once. ``columns`` is the Arrow schema of the columns
-    that are read: those to be published, and those that tell persons apart. ``dependence`` is
+    that are read: those to be published, and those that identify persons. ``dependence`` is
     the weight of confidential columns.
     ``embedding`` maps records to points, and ``strata`` numbers the strata. ``routings`` lead to
     the macrocells of each round. ``label`` and ``person`` are the names of the columns that carry
     cell labels and digests of persons between rounds. ``order_key`` is the secret key of the row
-    order, ``person_key`` that of the digests. ``work`` is the temporary directory, ``target`` that
-    of the release.
+    order, ``person_key`` that of the digests. ``rows`` is the number of records to release,
+    ``work`` the temporary directory, ``target`` that of the release. ``limits`` are the limits on
+    cells, and ``distribution`` is that of the columns that they concern.
     """
 
     schema: Schema
@@ -284,6 +339,9 @@ class Job:
     embedding: Embedding = Embedding()  # noqa: RUF009
     strata: Mapping[Key, int] | None = None
     routings: tuple[Routing, ...] = ()
+    rows: int = 0
+    limits: Mapping[str, float] = field(default_factory=dict)
+    distribution: Distribution | None = None
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """Persons of a data set: digests in place of their values, counted over all files.
 
-The key of the digests is random; it and the digests exist in the temporary directory only.
+The key of the digests is random; the key and the digests exist only in the temporary directory.
 """
 
 from collections import Counter
 from collections.abc import Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from microcell.dask.arrow import (
     write_batches,
 )
 from microcell.dask.sources import Part
-from microcell.measures.people import digest_values
-from microcell.model import Integers
+from microcell.measures.people import digest_values, unify_spelling
+from microcell.model import Integers, Values
 from microcell.tables import read
 
 __all__ = [
@@ -35,10 +36,10 @@ __all__ = [
 
 
 def some_persons(digests: Integers, most: int) -> Integers:
-    """Return the ``most`` lowest digests of the persons, or all of them if there are fewer.
+    """Return up to ``most`` digests of the persons, the lowest ones.
 
-    Of the concatenated results of several parts, this is the result of the whole: so it tells
-    exactly whether a whole has ``most`` persons, in little memory.
+    Applied to the concatenated results of several parts, it returns the result for the whole. This
+    shows exactly, in little memory, whether the whole has ``most`` persons.
 
     Examples
     --------
@@ -49,7 +50,7 @@ def some_persons(digests: Integers, most: int) -> Integers:
 
 
 def some_persons_by_group(digests: Integers, groups: Integers, most: int) -> list[Integers]:
-    """Return some persons of each group that has any, in ascending order of the groups."""
+    """Return some persons of each group, in ascending order of the groups."""
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order])) + 1
     return [some_persons(part, most) for part in np.split(digests[order], starts) if len(part)]
@@ -72,12 +73,28 @@ def count_digests(batches: tuple[Batch, ...]) -> Counter[int]:
     return Counter(totals.column("count_sum").to_numpy().tolist())
 
 
-def spill_identifier(columns: Any, key: bytes, buckets: int, work: Path, part: Part) -> Spill:
-    """Write the digests of the only column of an Arrow schema, in a part of the data set."""
+def spill_identifier(
+    columns: Any, key: bytes, buckets: int, work: Path, unify: bool, part: Part
+) -> Spill:
+    """Write the digests of the only column of an Arrow schema, in a part of the data set.
+
+    ``unify`` ignores differences in case and white space.
+    """
     (name,) = columns.names
     table = read(read_part(part.path, part.groups, columns, part.name))
-    digests = digest_values(table, [name], key)[~table.columns[name].missing]
+    values = table.columns[name]
+    if unify:
+        digests = _digest_unified(values, key)
+    else:
+        digests = digest_values(table, [name], key)[~values.missing]
     return spill_digests(digests, buckets, work / f"identifier-{part.number:06d}.arrow")
+
+
+def _digest_unified(values: Values, key: bytes) -> Integers:
+    codes, names = values.factorize()
+    texts = [unify_spelling(name).encode() for name in names]
+    digests = b"".join(blake2b(text, key=key, digest_size=8).digest() for text in texts)
+    return np.frombuffer(digests, dtype=np.dtype("<i8")).astype(np.int64)[codes[codes >= 0]]
 
 
 def collect_buckets(spills: Sequence[Spill]) -> list[tuple[Batch, ...]]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
@@ -15,6 +16,8 @@ from microcell.dask.audit import audit_counts, describe_files, expand
 from microcell.dask.cluster import DaskEngine, Engine, check_installed, read_frame
 from microcell.dask.first_pass import combined_distortion
 from microcell.dask.folders import Folders, check_output
+from microcell.dask.limits import Keeping, main_way
+from microcell.dask.macrocells import Job
 from microcell.dask.sources import check_output_location, find_files
 from microcell.dask.stages import (
     MACROCELL,
@@ -23,20 +26,24 @@ from microcell.dask.stages import (
     build_cells,
     check_workers,
     count_classes,
+    examine_release,
     make_request,
     open_dataset,
     summarize_dataset,
 )
 from microcell.dask.tasks import PublishedFile, combine_losses
-from microcell.model import Audit, Schema
+from microcell.model import Audit, Finding, Schema
+from microcell.model.findings import check_strictly
 from microcell.model.manifest import (
     CellsSection,
     DependenceSection,
     Manifest,
     MethodSection,
     PersonSection,
+    RequirementsSection,
 )
 from microcell.release import manifest as manifests
+from microcell.release.enforce import AS_THEY_WERE
 
 __all__ = ["DatasetRelease", "anonymize_dataset", "release_dataset"]
 
@@ -60,6 +67,8 @@ class DatasetRelease:
         Number of classes by numbers of records and of people.
     suffix
         Suffix of the files.
+    findings
+        What is wrong with the release and what to do about it, the most severe first.
     """
 
     path: Path
@@ -68,6 +77,7 @@ class DatasetRelease:
     schema: Schema
     classes: Mapping[tuple[int, int], int] = field(default_factory=dict)
     suffix: str = ".parquet"
+    findings: tuple[Finding, ...] = ()
 
     @property
     def table(self) -> Any:
@@ -87,13 +97,14 @@ class DatasetRelease:
             tables.read(columns), tables.read(published), self.schema, brief=True
         )
         records, people = expand(self.classes)
-        return audit_counts(
+        audit = audit_counts(
             blank,
             self.manifest.records.read,
             records,
             self.manifest.information_loss,
             people=people if self.schema.person else None,
         )
+        return replace_fields(audit, findings=self.findings)
 
     def __repr__(self) -> str:
         return short_repr(
@@ -112,6 +123,7 @@ class DatasetRelease:
                 "Information loss": f"{100 * (manifest.information_loss or 0):.3g} %",
                 "Directory": str(self.path),
             },
+            notes=[str(item) for item in self.findings],
             next_steps={
                 "release.table": "the data set as a lazy Dask dataframe",
                 "release.audit": "risks from the counted class sizes",
@@ -130,6 +142,7 @@ def anonymize_dataset(
     order_key: str | Path | None = None,
     missing: str = "error",
     dependence: float = 0.0,
+    require: Mapping[str, float] | None = None,
     read_options: Mapping[str, Any] | None = None,
     scheduler: str | None = None,
     workers: int | None = None,
@@ -138,6 +151,7 @@ def anonymize_dataset(
     seams: int = SEAMS,
     scratch: str | Path | None = None,
     replace: bool = False,
+    strict: bool = False,
     **options: Any,
 ) -> DatasetRelease:
     """Make a data set k-anonymous, even one larger than memory, and write it to a directory.
@@ -150,6 +164,10 @@ def anonymize_dataset(
         Parquet file, or a whole text file.
     schema, k, seed, order_key, missing, dependence
         As for :func:`microcell.anonymize`.
+    require
+        Limits on cells by measure, as for :func:`microcell.anonymize`: t-closeness and similar
+        measures compare with the distribution of the whole data set. Measures that need all
+        records at once, such as ``linkage``, are not supported.
     output
         Directory of the release: files in the format of the source and ``_SUCCESS``. It appears
         only when it is complete and k has been verified. The manifest is written next to it
@@ -177,6 +195,8 @@ def anonymize_dataset(
         default next to the output. Needs about twice the size of the data set.
     replace
         Replace an existing release at ``output``.
+    strict
+        Publish nothing if the findings contain a danger or a warning.
 
     Returns
     -------
@@ -203,10 +223,12 @@ def anonymize_dataset(
         order_key=order_key,
         missing=missing,
         dependence=dependence,
+        require=require,
         read_options=read_options,
         macrocell=macrocell,
         seams=seams,
         replace=replace,
+        strict=strict,
     )
     check_output_location(source, request.output)
     with (
@@ -249,6 +271,7 @@ def release_dataset(
         information_loss=combine_losses(job.schema.quasi, [item.losses for item in published]),
         seconds=round(perf_counter() - started, 3),
         dependence=_describe_dependence(request, published),
+        requirements=_describe_requirements(job, published),
         dominance=manifests.describe_dominance(
             job.schema, sum(item.n_capped for item in published)
         ),
@@ -259,6 +282,9 @@ def release_dataset(
         output=describe_files(summary.rows, proof.columns, proof.digests),
     )
     assert manifest.output is not None
+    earlier = manifests.other_releases(manifest, request.output)
+    findings = examine_release(engine, job, dataset, published, proof, earlier)
+    check_strictly(findings if request.strict else ())
     folders.commit(
         tuple(item.name for item in published),
         manifest.to_json(),
@@ -266,7 +292,9 @@ def release_dataset(
         digest=manifest.output.sha256,
     )
     smallest = min(people for _, people in proof.classes)
-    return DatasetRelease(request.output, smallest, manifest, job.schema, proof.classes, job.suffix)
+    return DatasetRelease(
+        request.output, smallest, manifest, job.schema, proof.classes, job.suffix, findings
+    )
 
 
 def _describe_method(request: Request, published: Sequence[PublishedFile]) -> MethodSection:
@@ -294,6 +322,25 @@ def _describe_cells(published: Sequence[PublishedFile], classes: int) -> CellsSe
         sizes={str(size): sizes[size] for size in sorted(sizes)},
         classes=classes,
         macrocells=len(published),
+    )
+
+
+def _describe_requirements(
+    job: Job, published: Sequence[PublishedFile]
+) -> RequirementsSection | None:
+    if not job.limits:
+        return None
+    keeping = Keeping.load_all(sorted(job.work.glob("limits-*.json")))
+    after = sum(sum(item.sizes.values()) for item in published)
+    sums = [item.sums for item in published]
+    before = combined_distortion(sums, [part.sse_before for part in keeping] or None)
+    return RequirementsSection(
+        limits=dict(job.limits),
+        cells_before=sum(part.cells_before for part in keeping) or after,
+        cells_after=after,
+        sse_ratio_before=before,
+        way=main_way(keeping) if keeping else AS_THEY_WERE,
+        rounds=max((part.rounds for part in keeping), default=0),
     )
 
 

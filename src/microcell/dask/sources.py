@@ -118,7 +118,7 @@ def check_output_location(source: Any, output: Path) -> None:
 
 
 def _listed(source: Any) -> list[Path] | None:
-    """Return the paths of a list; None for frames and mappings, whose values stay hidden."""
+    """Return the paths of a list; None for frames and mappings, whose values must not be shown."""
     if (
         not isinstance(source, Iterable)
         or isinstance(source, (bytes, Mapping))
@@ -134,7 +134,7 @@ def _listed(source: Any) -> list[Path] | None:
 
 
 def _check_duplicates(files: Sequence[Path]) -> None:
-    """Raise TableError if a file is listed twice, so that its records would count twice."""
+    """Raise TableError if a file is listed twice: its records would count twice."""
     seen: dict[Any, Path] = {}
     for path in files:
         if not path.exists():

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from secrets import token_bytes
@@ -13,8 +13,9 @@ import numpy as np
 from microcell import methods, progress, tables
 from microcell._display import count
 from microcell._files import TEXT_SUFFIXES
-from microcell.dask.arrow import Batch, Spill, arrow, unify
+from microcell.dask.arrow import Batch, Spill, arrow, concatenate, unify
 from microcell.dask.cluster import Engine
+from microcell.dask.examine import Whole, examine_sample
 from microcell.dask.first_pass import (
     Dependence,
     Embedding,
@@ -23,9 +24,18 @@ from microcell.dask.first_pass import (
     combine,
     dependence_factor,
     fit_encoding,
+    resolve_hierarchies,
     stratum_keys,
 )
 from microcell.dask.folders import Folders, check_output, temporary_output
+from microcell.dask.limits import (
+    Distribution,
+    add_counts,
+    check_possible,
+    check_reached,
+    limited_columns,
+    make_limited_column,
+)
 from microcell.dask.macrocells import (
     Job,
     Macrocell,
@@ -46,7 +56,11 @@ from microcell.dask.tasks import (
     PublishedFile,
     check_file,
     count_bucket,
+    count_confidential,
+    count_persons_with_values,
+    measure_bucket,
     partition,
+    persons_path,
     refine_seams,
     shuffle,
     sum_part,
@@ -55,9 +69,11 @@ from microcell.dask.tasks import (
 from microcell.errors import GuaranteeError, OptionError, SchemaError
 from microcell.kinds import kind_of
 from microcell.measures import people
-from microcell.model import Integers, Schema
+from microcell.model import Finding, Integers, Schema
 from microcell.release import prepare
+from microcell.release.masking import refuse_masks
 from microcell.release.order import read_order_key
+from microcell.release.requirements import check_columns, check_limits, is_enforced, least_size
 from microcell.schema import resolve
 
 __all__ = [
@@ -71,6 +87,7 @@ __all__ = [
     "check_scratch",
     "check_workers",
     "count_classes",
+    "examine_release",
     "make_request",
     "open_dataset",
     "summarize_dataset",
@@ -80,7 +97,7 @@ MACROCELL = 200_000
 MIN_MACROCELL = 100
 SEAMS = 2
 
-_UNSUPPORTED = ("cells", "blocks", "require", "dependence_limit", "regression")
+_UNSUPPORTED = ("cells", "blocks", "regression")
 """Options of anonymize that are not supported for data sets."""
 
 
@@ -97,11 +114,13 @@ class Request:
     order_key: str = ""
     missing: str = "error"
     dependence: float = 0.0
+    require: Mapping[str, float] = field(default_factory=dict)
     read_options: Mapping[str, Any] | None = None
     macrocell: int = MACROCELL
     seams: int = SEAMS
     scratch: Path | None = None
     replace: bool = False
+    strict: bool = False
 
 
 def make_request(
@@ -141,6 +160,8 @@ def make_request(
             code="option.unsupported",
             option="effort",
         )
+    settings["require"] = _check_limits(settings.get("require"))
+    settings["k"] = max(settings["k"], least_size(settings["require"], _MOST_K))
     settings["order_key"] = read_order_key(settings.get("order_key"))
     _check_integer("macrocell", settings["macrocell"], MIN_MACROCELL)
     _check_integer("seams", settings["seams"], 0)
@@ -164,6 +185,21 @@ def make_request(
         scratch=directory,
         **settings,
     )
+
+
+def _check_limits(require: Any) -> dict[str, float]:
+    """Return the limits, all of which are about cells."""
+    limits = check_limits(require)
+    for name in limits:
+        if not is_enforced(name):
+            raise OptionError(
+                f"A limit on {name} is not supported for data sets: it needs all records at once. "
+                "Require measures of cells only, such as l_diversity or t_closeness.",
+                code="option.unsupported",
+                option="require",
+                measure=name,
+            )
+    return limits
 
 
 def check_scratch(scratch: str | Path | None) -> Path | None:
@@ -212,9 +248,15 @@ def _check_integer(name: str, value: Any, least: int) -> None:
         )
 
 
+_MOST_K = 1_000_000
+"""Largest k that a limit on class sizes may imply."""
+
 _SAMPLE_PER_MACROCELL = 500
+_SAMPLE_WITH_LIMITS = 4
+"""Factor on the sample if macrocells must repeat the distribution of confidential values."""
+
 _MIN_SAMPLE = 20_000
-"""Sampled records; enough to place the borders of macrocells."""
+"""Minimum number of sampled records: enough to place the borders of macrocells."""
 
 _LARGE_TEXT = 500_000_000
 """Size in bytes from which a text file causes a warning."""
@@ -269,10 +311,11 @@ def open_dataset(
         text_files=suffix in TEXT_SUFFIXES,
     )
     _check_orders(request.schema, {name for info in infos for name in info.ordered})
-    prepare.refuse_rounding(request.schema, "data sets on Dask")
+    refuse_masks(request.schema, "data sets on Dask")
     schema = resolve.resolve(request.schema, tables.read(columns.empty_table()))
     if request.dependence > 0:
         prepare.check_confidential(schema)
+    check_columns(request.require, schema)
     needed = {*schema.keys, *schema.unchanged, *schema.person}
     job = Job(
         schema,
@@ -290,6 +333,7 @@ def open_dataset(
         label=_unused_name("cell", columns.names),
         person=_unused_name("person", columns.names),
         person_key=token_bytes(32),
+        limits=request.require,
     )
     return Dataset(make_parts(infos, names, request.macrocell), columns, job)
 
@@ -338,16 +382,51 @@ def summarize_dataset(engine: Engine, dataset: Dataset, request: Request) -> tup
     job, total = dataset.job, sum(part.rows for part in dataset.parts)
     people.check_enough(total, job.k)
     _check_identifiers(engine, dataset, total)
-    size = max(_MIN_SAMPLE, _SAMPLE_PER_MACROCELL * total // request.macrocell)
+    factor = _SAMPLE_WITH_LIMITS if limited_columns(job.limits, job.schema) else 1
+    size = factor * max(_MIN_SAMPLE, _SAMPLE_PER_MACROCELL * total // request.macrocell)
     task = partial(summarize, save_job(job, "summarize"), min(1.0, size / total))
     summary = combine(engine.run("summarizing columns", task, dataset.parts), job.k)
     _check_people(summary, job)
+    job = replace(job, schema=resolve_hierarchies(job.schema, summary))
     keys = sorted(
         summary.strata, key=lambda key: tuple((name is not None, name or "") for name in key)
     )
     job = replace(job, strata={key: number for number, key in enumerate(keys)})
+    job = replace(job, distribution=_count_confidential(engine, job, dataset, summary.rows))
     job = replace(job, embedding=_make_embedding(engine, job, summary, dataset.parts))
-    return replace(job, routings=_make_routings(job, summary, keys, request)), summary
+    routings = _make_routings(job, summary, keys, request)
+    return replace(job, routings=routings, rows=summary.rows), summary
+
+
+def _count_confidential(
+    engine: Engine, job: Job, dataset: Dataset, rows: int
+) -> Distribution | None:
+    """Return the distribution of the confidential columns with limits, which takes another pass.
+
+    Limits that even whole strata miss raise RequirementError.
+    """
+    columns = limited_columns(job.limits, job.schema)
+    if not columns:
+        return None
+    stage, buckets = "counting confidential values", 1 + rows // CLASSES_PER_BUCKET
+    task = partial(count_confidential, save_job(job, "values"), buckets)
+    counts = []
+    for parts in zip(*engine.run(stage, task, dataset.parts), strict=True):
+        found: Sequence[Any] = parts
+        if job.schema.person:
+            found = engine.run(stage, count_persons_with_values, collect_buckets(parts))
+            for spill in parts:
+                spill.path.unlink(missing_ok=True)
+        counts.append(add_counts(found))
+    everyone, *by_column = counts
+    blank = tables.read(dataset.columns.empty_table())
+    limited = [
+        make_limited_column(column, found, len(columns), blank.columns[column.name].unit)
+        for column, found in zip(columns, by_column, strict=True)
+    ]
+    distribution = Distribution(job.limits, tuple(limited), rows)
+    check_possible(distribution, by_column, everyone, len(job.strata or ()))
+    return distribution
 
 
 def _make_embedding(engine: Engine, job: Job, summary: Summary, parts: Sequence[Part]) -> Embedding:
@@ -374,7 +453,10 @@ def _make_routings(
     strata = np.array([job.strata[key] for key in sample_keys], dtype=np.int64)[labels]
     points = job.embedding.place(sample).combined
     sizes = [summary.strata[key] for key in keys]
-    first = make_routing(points, strata, sizes, request.macrocell)
+    spread = job.distribution
+    groups = None if spread is None else spread.group(sample)
+    n_groups = 1 if spread is None else spread.count
+    first = make_routing(points, strata, sizes, request.macrocell, None, groups, n_groups)
     seams = request.seams if first.first[-1] > len(sizes) and points.shape[1] > 1 else 0
     generators = [np.random.default_rng([job.seed, _DIRECTIONS, number]) for number in range(seams)]
     return first, *(
@@ -389,18 +471,35 @@ def _check_identifiers(engine: Engine, dataset: Dataset, rows: int) -> None:
         return
     counts = {}
     for name in job.schema.identifiers:
-        column = arrow().schema([dataset.columns.field(name)])
-        buckets = 1 + rows // CLASSES_PER_BUCKET
-        task = partial(spill_identifier, column, job.person_key, buckets, job.work)
-        spills = engine.run("counting identifiers", task, dataset.parts)
-        parts = engine.run("counting identifiers", count_digests, collect_buckets(spills))
-        repeated: Counter[int] = sum(parts, Counter())
-        counts[name] = (sum(repeated.values()), sum(n * each for n, each in repeated.items()))
-        for spill in spills:
-            spill.path.unlink(missing_ok=True)
+        counts[name] = _count_values(engine, dataset, name)
         if counts[name][0] == rows:
             return
     people.check_repetition(counts, rows)
+
+
+def _count_values(
+    engine: Engine, dataset: Dataset, name: str, *, unify: bool = False
+) -> tuple[int, int]:
+    """Return the numbers of distinct and of all values; ``unify`` ignores case and white space."""
+    job, column = dataset.job, arrow().schema([dataset.columns.field(name)])
+    buckets = 1 + sum(part.rows for part in dataset.parts) // CLASSES_PER_BUCKET
+    task = partial(spill_identifier, column, job.person_key, buckets, job.work, unify)
+    spills = engine.run("counting identifiers", task, dataset.parts)
+    parts = engine.run("counting identifiers", count_digests, collect_buckets(spills))
+    repeated: Counter[int] = sum(parts, Counter())
+    for spill in spills:
+        spill.path.unlink(missing_ok=True)
+    return sum(repeated.values()), sum(n * each for n, each in repeated.items())
+
+
+def _count_spellings(engine: Engine, dataset: Dataset, name: str) -> tuple[int, int]:
+    """Return the numbers of distinct values of a column as they are and with unified spelling."""
+    if arrow().types.is_primitive(dataset.columns.field(name).type):
+        return 0, 0  # Numbers and dates have one spelling.
+    distinct, unified = (
+        _count_values(engine, dataset, name, unify=unify)[0] for unify in (False, True)
+    )
+    return distinct, unified
 
 
 def _check_people(summary: Summary, job: Job) -> None:
@@ -450,8 +549,8 @@ def _collect_macrocells(
             counts[leaf] += size
             batches.setdefault(leaf, []).append(Batch(spill.path, position))
         for leaf, some in zip(spill.destinations, spill.people, strict=False):
-            known = persons.get(leaf, some)
-            persons[leaf] = some_persons(np.concatenate([known, some]), job.k)
+            earlier = persons.get(leaf, some)
+            persons[leaf] = some_persons(np.concatenate([earlier, some]), job.k)
     # After the first round whole cells are moved, which have k persons each.
     groups = make_macrocells(
         counts, routing.first, 2 * job.k, rows, people=persons or None, k=job.k
@@ -500,6 +599,9 @@ def count_classes(engine: Engine, job: Job, published: Sequence[PublishedFile], 
             k=job.k,
             class_size=smallest,
         )
+    if job.distribution is not None:
+        task = partial(measure_bucket, path)
+        check_reached(job.distribution, engine.run("checking limits", task, spills))
     return Proof(
         classes,
         files[0].columns,
@@ -512,3 +614,42 @@ def _count_rows_per_person(engine: Engine, spills: Sequence[Spill]) -> Counter[i
     if not spills:
         return Counter()
     return sum(engine.run("counting persons", count_digests, collect_buckets(spills)), Counter())
+
+
+# -------------------------------------------------------------------------------- findings
+
+
+def examine_release(
+    engine: Engine,
+    job: Job,
+    dataset: Dataset,
+    published: Sequence[PublishedFile],
+    proof: Proof,
+    earlier: Sequence[str] = (),
+) -> tuple[Finding, ...]:
+    """Return the findings of a release that is not in its place yet."""
+    schema = job.schema
+    stated = schema.identifiers if schema.rows_are_people else ()  # Others have been checked.
+    persons = [item.persons for item in published if item.persons is not None]
+    whole = Whole(
+        tuple(job.target / item.name for item in published),
+        job.rows,
+        sum(proof.rows_per_person.values()) or job.rows,
+        sum(proof.classes.values()),
+        job.person_key,
+        job.work,
+        job.k,
+        tuple(persons_path(job, item.name) for item in published) if persons else (),
+        earlier,
+        identifiers={name: _count_values(engine, dataset, name) for name in stated},
+        spellings={name: _count_spellings(engine, dataset, name) for name in schema.person},
+    )
+    codes = np.unique(np.concatenate(persons), return_inverse=True)[1] if persons else None
+    before, after = (
+        tables.read(concatenate(parts))
+        for parts in (
+            [item.before for item in published],
+            [item.after for item in published],
+        )
+    )
+    return examine_sample(engine, whole, schema, before, after, persons=codes)

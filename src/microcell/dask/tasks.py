@@ -26,6 +26,7 @@ from microcell.dask.arrow import (
     read_part,
     write_batches,
 )
+from microcell.dask.examine import sample_classes
 from microcell.dask.first_pass import (
     EmbeddedRecords,
     Summary,
@@ -34,23 +35,37 @@ from microcell.dask.first_pass import (
     sum_points,
     summarize_table,
 )
+from microcell.dask.limits import (
+    Distribution,
+    Keeping,
+    Reached,
+    add_counts,
+    count_by_stratum,
+    limited_columns,
+    measure_classes,
+    spill_persons,
+)
 from microcell.dask.macrocells import Job, Macrocell, load_job
 from microcell.dask.people import some_persons_by_group, spill_digests
 from microcell.dask.sources import Part, in_file
 from microcell.encoding import sampling_weights
 from microcell.errors import GuaranteeError, MicrocellError
 from microcell.kernels.arrays import centroids, unit_vectors
+from microcell.kernels.rules import Rule, take_rows
 from microcell.kinds import CategoricalKind, kind_of
 from microcell.kinds.losses import Loss
+from microcell.measures.classes import combine
 from microcell.measures.pairs import ColumnPairs
 from microcell.measures.people import digest_persons
 from microcell.measures.utility import ColumnLoss, weigh_losses
 from microcell.methods.persons import as_persons, person_rule
 from microcell.methods.search import refine_labels
-from microcell.model import Column, Encoding, Floats, Integers, Schema, Table, Values
+from microcell.model import Column, Encoding, Floats, Integers, Partition, Schema, Table, Values
 from microcell.release import aggregate, prepare
+from microcell.release.enforce import Searching, as_rule, meet
 from microcell.release.order import draw_order
 from microcell.release.publish import read_written
+from microcell.release.requirements import Points as LimitPoints
 
 __all__ = [
     "CheckedFile",
@@ -59,9 +74,13 @@ __all__ = [
     "check_file",
     "combine_losses",
     "count_bucket",
+    "count_confidential",
     "count_file",
+    "count_persons_with_values",
+    "measure_bucket",
     "measure_losses",
     "partition",
+    "persons_path",
     "refine_seams",
     "shuffle",
     "sum_part",
@@ -71,7 +90,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class PartialLoss:
-    """Loss of a column in a macrocell, with sums that determine the baseline of all records.
+    """Loss of a column in a macrocell, with the sums that the baseline of all records needs.
 
     For numbers, dates, ranks and locations these are the ``weight`` of the records with a value,
     the weighted ``sums`` of their coordinates and the sum of their ``squares``; for categories and
@@ -119,7 +138,7 @@ def measure_losses(
 
 
 def combine_losses(columns: Sequence[Column], parts: Sequence[Sequence[PartialLoss]]) -> float:
-    """Return the information loss of all records: the weighted mean over columns, as audited."""
+    """Return the information loss of all records: the weighted mean over columns, as audits do."""
     combined: list[Loss] = []
     for column, losses in zip(columns, zip(*parts, strict=True), strict=True):
         baseline = (
@@ -178,7 +197,7 @@ def _category_baseline(column: Column, parts: Sequence[PartialLoss]) -> float:
     codes, weights = np.arange(len(names)), np.array([totals[name] for name in names])
     kind = kind_of(column)
     assert isinstance(kind, CategoricalKind)
-    return kind.loss(codes, codes, weights, names=names).baseline
+    return kind.loss(column, codes, codes, weights, names=names).baseline
 
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -212,10 +231,12 @@ def check_file(job_path: Path, buckets: int, name: str) -> CheckedFile:
             columns=sorted(unexpected),
         )
     target = job.work / f"classes-{name}.arrow"
+    limited = () if job.distribution is None else job.distribution.columns
+    codes = [column.encode(table) for column in limited]
     if not job.schema.person:
-        return count_file(table, path, job.schema.keys, buckets, target)
-    digests = read_batch(_persons_path(job, name), 0).column("person").to_numpy()
-    checked = count_file(table, path, job.schema.keys, buckets, target, digests)
+        return count_file(table, path, job.schema.keys, buckets, target, codes=codes)
+    digests = read_batch(persons_path(job, name), 0).column("person").to_numpy()
+    checked = count_file(table, path, job.schema.keys, buckets, target, digests, codes)
     spill = spill_digests(digests, buckets, job.work / f"census-{name}.arrow")
     return replace(checked, persons=spill)
 
@@ -227,20 +248,25 @@ def count_file(
     buckets: int,
     target: Path,
     persons: Integers | None = None,
+    codes: Sequence[Integers] = (),
 ) -> CheckedFile:
     """Count the classes of a table and write them to ``target``, sorted by bucket.
 
     The bucket is a hash of the values, so that equal classes of all files share a bucket. With
-    ``persons``, the digest of each row's person, each person of a class is written.
+    ``persons``, the digest of each row's person, each person of a class is written, and with
+    ``codes`` each combination of confidential values.
     """
     labels = auditing.class_labels(table, keys)
+    for each in codes:
+        labels = combine(labels, each)
     if persons is not None:
-        codes = np.unique(persons, return_inverse=True)[1].reshape(-1)
-        labels = labels * (int(codes.max(initial=0)) + 1) + codes
+        labels = combine(labels, np.unique(persons, return_inverse=True)[1].reshape(-1))
     _, rows, sizes = np.unique(labels, return_index=True, return_counts=True)
     classes, hashes = _classes(table, keys, rows, sizes, typed=path.suffix.lower() == ".parquet")
     if persons is not None:
         classes = classes.append_column("person", arrow().array(persons[rows]))
+    for number, each in enumerate(codes):
+        classes = classes.append_column(f"code{number}", arrow().array(each[rows]))
     spill = write_batches(classes, (hashes % np.uint64(buckets)).astype(np.int64), target)
     return CheckedFile(path.name, table.rows, len(table.names), spill, tables.file_digest(path))
 
@@ -248,7 +274,7 @@ def count_file(
 def count_bucket(batches: tuple[Batch, ...]) -> Counter[tuple[int, int]]:
     """Return the number of classes of one bucket by records and people, over all files."""
     classes = concatenate([read_batch(batch.path, batch.number) for batch in batches])
-    names = [name for name in classes.column_names if name not in ("count", "person")]
+    names = [name for name in classes.column_names if name.startswith("value")]
     counted = [("count", "sum")]
     if "person" in classes.column_names:
         counted.append(("person", "count_distinct"))
@@ -258,10 +284,18 @@ def count_bucket(batches: tuple[Batch, ...]) -> Counter[tuple[int, int]]:
     return Counter(zip(sizes, people, strict=True))
 
 
+def measure_bucket(job_path: Path, batches: tuple[Batch, ...]) -> Reached:
+    """Return the limits that the classes of one bucket reach, over all files."""
+    distribution = load_job(job_path).distribution
+    assert distribution is not None
+    classes = concatenate([read_batch(batch.path, batch.number) for batch in batches])
+    return measure_classes(distribution, classes)
+
+
 def _classes(
     table: Table, keys: Sequence[str], rows: Integers, sizes: Integers, *, typed: bool
 ) -> tuple[Any, Any]:
-    """Return one row per class, with values in a canonical form, and a hash of the values."""
+    """Return one row per class: its values in a canonical form, and a hash of them."""
     pa, hashes = arrow(), np.zeros(len(rows), dtype=np.uint64)
     columns: dict[str, Any] = {}
     for i, name in enumerate(keys):
@@ -312,10 +346,12 @@ _SAMPLING, _SHUFFLING, _REFINING = range(3)
 
 @dataclass(frozen=True, eq=False)
 class PublishedFile:
-    """A file of the release, with the parts of the statistics of the whole release.
+    """A file of the release, with its contribution to the statistics of the whole release.
 
     ``n_missing`` counts missing values of quasi-identifiers, ``sizes`` the cells by size,
-    ``n_capped`` the cells with capped weights. ``sums`` and ``confidential`` are the sums of the
+    ``n_capped`` the cells with capped weights. ``before`` and ``after`` are the original and the
+    published records of some classes as Arrow tables, for the findings, and ``persons`` the digests
+    of their persons. ``sums`` and ``confidential`` are the sums of the
     points, ``losses`` the loss of each quasi-identifier.
     """
 
@@ -327,6 +363,9 @@ class PublishedFile:
     confidential: Sums | None
     losses: tuple[PartialLoss, ...]
     n_capped: int
+    before: Any
+    after: Any
+    persons: Integers | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,9 +398,35 @@ def summarize(job_path: Path, share: float, part: Part) -> Summary:
             confidential=job.dependence > 0,
             persons=digest_persons(table, job.schema, job.person_key),
             k=job.k,
+            sampled=[column.name for column in limited_columns(job.limits, job.schema)],
         )
     except MicrocellError as error:
         raise in_file(error, part.name, part.first) from None
+
+
+def count_confidential(job_path: Path, buckets: int, part: Part) -> tuple[Any, ...]:
+    """Count the people of a part in total and by value of each column with limits.
+
+    Tables of counts, or with persons intermediate files that list them.
+    """
+    job = load_job(job_path)
+    records = _read_part(job, part)
+    columns = (None, *limited_columns(job.limits, job.schema))
+    counts = [
+        count_by_stratum(records.table, column, records.strata, records.persons)
+        for column in columns
+    ]
+    if records.persons is None:
+        return tuple(counts)
+    paths = [job.work / f"values{i}-{part.number:06d}.arrow" for i in range(len(columns))]
+    return tuple(
+        spill_persons(found, buckets, path) for found, path in zip(counts, paths, strict=True)
+    )
+
+
+def count_persons_with_values(batches: tuple[Batch, ...]) -> Any:
+    """Return how many persons of a bucket have each value in each stratum, over all parts."""
+    return add_counts([read_batch(batch.path, batch.number) for batch in batches])
 
 
 def sum_part(job_path: Path, part: Part) -> tuple[Sums, Sums]:
@@ -381,7 +446,8 @@ def shuffle(job_path: Path, part: Part) -> Spill:
     job = load_job(job_path)
     records = _read_part(job, part)
     uniforms = _make_rng(job, _SHUFFLING, part.number).random(len(records.points))
-    leaves = job.routings[0].route(records.points, records.strata, uniforms)
+    groups = None if job.distribution is None else job.distribution.group(records.table)
+    leaves = job.routings[0].route(records.points, records.strata, uniforms, groups)
     path = job.work / f"shuffled-{part.number:06d}.arrow"
     native = records.table.native.drop_columns(list(job.schema.person))
     spill = write_batches(_with_persons(job, native, records), leaves, path)
@@ -406,7 +472,37 @@ def partition(job_path: Path, macrocell: Macrocell) -> Spill | PublishedFile:
         seed=job.seed,
         **job.options,
     )
-    return _pass_on(job, macrocell, records, result.labels)
+    labels = result.labels
+    if job.distribution is not None:
+        labels = _keep_limits(job, job.distribution, macrocell, records, strata, result)
+    return _pass_on(job, macrocell, records, labels)
+
+
+def _keep_limits(
+    job: Job,
+    distribution: Distribution,
+    macrocell: Macrocell,
+    records: _Records,
+    strata: Integers,
+    cells: Partition,
+) -> Integers:
+    """Return the cells of a macrocell within the limits, and write how they were found."""
+    persons = as_persons(records.persons, len(strata))
+    quasi, weights = records.embedded.quasi, records.weights
+    merged = meet(
+        distribution.require(records.table, strata, persons),
+        replace(cells, persons=persons),
+        LimitPoints(quasi, weights),
+        Searching(records.points, job.seed, job.options.get("effort", "balanced")),
+    )
+    Keeping(
+        rows=len(strata),
+        cells_before=len(cells),
+        sse_before=sum_points(quasi, weights, cells.labels).sse,
+        way=merged.way,
+        rounds=merged.rounds,
+    ).save(job.work / f"limits-{macrocell.number:06d}.json")
+    return merged.partition.labels
 
 
 def refine_seams(job_path: Path, macrocell: Macrocell) -> Spill | PublishedFile:
@@ -427,14 +523,13 @@ def refine_seams(job_path: Path, macrocell: Macrocell) -> Spill | PublishedFile:
 
 def _refine(job: Job, records: _Records, labels: Integers) -> Integers:
     """Refine cells within each stratum; strata in a single macrocell have no seams."""
-    refined = labels.copy()
+    refined, rule = labels.copy(), _rule(job, records)
     for stratum in np.unique(records.strata).tolist():
         if job.routings[0].trees[stratum].leaves == 1:
             continue
         rows = np.flatnonzero(records.strata == stratum)
         weights = None if records.weights is None else records.weights[rows]
         _, start = np.unique(labels[rows], return_inverse=True)
-        persons = None if records.persons is None else as_persons(records.persons[rows], len(rows))
         result = refine_labels(
             records.points[rows],
             start,
@@ -442,16 +537,25 @@ def _refine(job: Job, records: _Records, labels: Integers) -> Integers:
             weights=weights,
             seed=job.seed,
             rounds=_ROUNDS,
-            rule=None if persons is None else person_rule(persons, job.k),
+            rule=None if rule is None else take_rows(rule, rows),
         )
         refined[rows] = len(labels) * (stratum + 1) + result
     return np.unique(refined, return_inverse=True)[1].astype(np.int64)
 
 
+def _rule(job: Job, records: _Records) -> Rule | None:
+    """Return the rule of k persons and of the limits, if there are any."""
+    n = len(records.points)
+    persons = as_persons(records.persons, n)
+    if job.distribution is not None:
+        return as_rule(job.distribution.require(records.table, records.strata, persons), n, job.k)
+    return None if persons is None else person_rule(persons, job.k)
+
+
 def _pass_on(
     job: Job, macrocell: Macrocell, records: _Records, labels: Integers
 ) -> Spill | PublishedFile:
-    """Write the records for the next round, or publish them after the last one."""
+    """Write the records for the next round or, after the last round, publish them."""
     next_round = macrocell.round + 1
     if next_round >= len(job.routings):
         return _publish(job, macrocell, records, labels)
@@ -469,16 +573,19 @@ def _pass_on(
 
 def _publish(job: Job, macrocell: Macrocell, records: _Records, labels: Integers) -> PublishedFile:
     table, weights, embedded = records.table, records.weights, records.embedded
-    representatives = aggregate.represent(table, job.schema, labels, weights)
+    persons = as_persons(records.persons, table.rows)
+    representatives = aggregate.represent(table, job.schema, labels, weights, persons)
     published = tables.publish(table, labels, representatives)
     name = f"part-{macrocell.number:06d}{job.suffix}"
     temporary = job.target / f".{name}.{token_hex(4)}.partial{job.suffix}"
     order = _row_order(job, macrocell, table)
+    examined = sample_classes(published, job.schema.keys, job.person_key, job.rows)
     if records.persons is not None:  # in the order of the file, to count the persons of its classes
-        persons = arrow().table({"person": records.persons[order]})
-        write_batches(persons, np.zeros_like(order), _persons_path(job, name))
+        digests = arrow().table({"person": records.persons[order]})
+        write_batches(digests, np.zeros_like(order), persons_path(job, name))
     try:
-        shuffled = tables.take(published, order)
+        ordinal = {column.name for column in job.schema.quasi if column.kind == "ordinal"}
+        shuffled = tables.without_category_order(tables.take(published, order), ordinal)
         # Dates keep their time of day: whether all files have whole days only is not known here.
         tables.check_writable(shuffled, job.suffix)
         tables.write(shuffled, temporary, days=False)
@@ -498,7 +605,10 @@ def _publish(job: Job, macrocell: Macrocell, records: _Records, labels: Integers
         measure_losses(
             table, published, job.schema, job.embedding.encoding, embedded.quasi, weights
         ),
-        aggregate.count_dominated(labels, weights, job.schema),
+        aggregate.count_dominated(labels, weights, job.schema, persons),
+        table.native.take(examined),
+        published.native.take(examined),
+        None if records.persons is None else records.persons[examined],
     )
 
 
@@ -542,7 +652,7 @@ def _with_persons(job: Job, native: Any, records: _Records) -> Any:
     return native.append_column(job.person, arrow().array(records.persons))
 
 
-def _persons_path(job: Job, name: str) -> Path:
+def persons_path(job: Job, name: str) -> Path:
     return job.work / f"persons-{name}.arrow"
 
 

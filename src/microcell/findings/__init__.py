@@ -1,5 +1,5 @@
-"""Findings: rules that look for what is wrong with a release, and say what to do about it."""
+"""Findings: rules that detect problems of a release and advise how to solve them."""
 
-from microcell.findings.registry import Case, Found, Rule, find_all, rules
+from microcell.findings.registry import Case, Observation, Rule, find_all, rules
 
-__all__ = ["Case", "Found", "Rule", "find_all", "rules"]
+__all__ = ["Case", "Observation", "Rule", "find_all", "rules"]

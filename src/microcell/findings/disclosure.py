@@ -1,18 +1,18 @@
-"""Findings about confidential values: what classes and exact numbers give away."""
+"""Findings about disclosed values: by classes, by exact numbers and by missing values."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
 from microcell._display import count
-from microcell.findings.registry import Case, Found, percent, rule
-from microcell.findings.singling_out import count_alone
-from microcell.measures.classes import number_values
+from microcell.findings.registry import Case, Observation, percent, rule
+from microcell.findings.singling_out import alone_with, count_alone, describe_alone
+from microcell.measures.classes import combine
 from microcell.model import Floats, Integers
 
-__all__ = ["exact_values", "homogeneous_classes"]
+__all__ = ["exact_values", "homogeneous_classes", "lone_values"]
 
-_EXACT = 0.5
+_EXACT = 0.1
 """A confidential number identifies if at least this share of the people is alone with its value."""
 
 _ROUNDED = 0.05
@@ -29,30 +29,29 @@ _ROUNDED = 0.05
     "that costs too much, combine the values of the column, or drop it.",
     published_only=True,
 )
-def homogeneous_classes(case: Case) -> Iterator[Found]:
+def homogeneous_classes(case: Case) -> Iterator[Observation]:
     for column in case.evidence.confidential:
         sizes = column.homogeneous_sizes
         if not len(sizes):
             continue
-        rows = column.counts.shared[column.classes]
-        persons = np.arange(len(rows)) if column.persons is None else column.persons
-        n_people, total = len(np.unique(persons[rows])), len(np.unique(persons))
+        n_people = column.homogeneous_people
+        total = len(column.classes if column.persons is None else np.unique(column.persons))
         figures = {"people": n_people, "classes": len(sizes)}
         if len(column.counts.totals) == 1:
-            yield Found(
-                f"{column.name!r} has the same value in all records: it tells the same about "
-                "everyone, in any release.",
+            yield Observation(
+                f"{column.name!r} has the same value in all records: any release reveals it for "
+                "everyone.",
                 f'[columns.{column.name}] role = "drop"',
                 figures,
                 (column.name,),
                 severity="note",
             )
             continue
-        yield Found(
+        yield Observation(
             f"{count(n_people, case.noun)} ({percent(n_people / total)}) "
             f"{'is' if n_people == 1 else 'are'} in "
-            f"{count(len(sizes), 'class', 'classes')} in which all have the same {column.name!r}: "
-            "the class gives the value away.",
+            f"{count(len(sizes), 'class', 'classes')} in which everyone has the same "
+            f"{column.name!r}, so the class reveals the value.",
             f"--require homogeneous_records.{column.name}=0; if that costs too much, combine "
             f'values of the column, or [columns.{column.name}] role = "drop"',
             figures,
@@ -71,24 +70,23 @@ def homogeneous_classes(case: Case) -> Iterator[Found]:
     "it.",
     published_only=True,
 )
-def exact_values(case: Case) -> Iterator[Found]:
+def exact_values(case: Case) -> Iterator[Observation]:
     for column in case.evidence.confidential:
         values = column.values
         if not (values.is_number or values.is_time):
             continue
-        alone = count_alone(number_values(values), ~values.missing, column.persons)
+        alone = alone_with(case, column)
         if alone.share < _EXACT or alone.people < 2:
             continue
         advice = f'[columns.{column.name}] role = "quasi"'
         if values.is_number:
             step = _sufficient_step(column.values.reals(), column.persons)
             advice = f'[columns.{column.name}] round = {step:g}, or role = "quasi"'
-        yield Found(
-            f"{count(alone.people, case.noun)} ({percent(alone.share)}) "
-            f"{'is' if alone.people == 1 else 'are'} alone with their exact value of "
+        yield Observation(
+            f"{describe_alone(alone, case.noun)} alone with their exact value of "
             f"{column.name!r}, which is published unchanged.",
             advice,
-            {"people": alone.people, "share": alone.share},
+            alone.figures,
             (column.name,),
         )
 
@@ -107,3 +105,41 @@ def _sufficient_step(numbers: Floats, persons: Integers | None) -> float:
             if count_alone(codes, present, persons).share <= _ROUNDED:
                 return step
     return spread
+
+
+@rule(
+    "risk.lone_values",
+    severity="warning",
+    title="Some published values are those of a single person",
+    meaning="In some classes only one person has a value of a quasi-identifier, and the others got "
+    "it because theirs are missing. The published value is then not typical for the class: it is "
+    "that person's own value, for everyone to read.",
+    advice="Leave out records with missing values (`--missing drop`), or drop the column.",
+)
+def lone_values(case: Case) -> Iterator[Observation]:
+    evidence = case.evidence
+    if evidence.pairs is None:
+        return
+    rows = np.arange(evidence.released.rows)
+    members = combine(evidence.classes, rows if evidence.persons is None else evidence.persons)
+    class_of = np.zeros(int(members.max(initial=-1)) + 1, dtype=np.int64)
+    class_of[members] = evidence.classes
+    shared = np.bincount(class_of)[evidence.classes] > 1
+    lone: dict[str, int] = {}
+    for column in evidence.schema.quasi:
+        missing = evidence.original.columns[column.parts[0]].missing[evidence.pairs]
+        published = ~evidence.released.columns[column.parts[0]].missing & shared
+        holders = np.unique(members[published & ~missing])
+        n_lone = int((np.bincount(class_of[holders]) == 1).sum()) if missing.any() else 0
+        if n_lone:
+            lone[column.name] = n_lone
+    if lone:
+        listing = ", ".join(f"{name!r} {number:,}" for name, number in lone.items())
+        total = sum(lone.values())
+        yield Observation(
+            f"{count(total, 'published value')} ({listing}) {'is' if total == 1 else 'are'} the "
+            f"value of a single {case.noun}: nobody else in the class has one.",
+            "--missing drop (records with missing values are left out), or drop the column",
+            {"values": total},
+            tuple(lone),
+        )

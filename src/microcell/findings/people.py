@@ -1,20 +1,21 @@
 """Findings about people with several records, and about other releases of the same people."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from microcell._display import count
 from microcell._files import TEXT_SUFFIXES
-from microcell.findings.registry import Case, Found, rule
+from microcell.findings.registry import Case, Observation, rule
 from microcell.measures.classes import combine, number_values
-from microcell.model import Integers, Table, Values
+from microcell.measures.people import unify_spelling
+from microcell.model import Integers, Values
 from microcell.model.formulas import count_formulas
 
 __all__ = ["earlier_release", "formulas", "persons_repeat", "persons_spelling"]
 
 _MIN_PERSONS = 10
-"""With fewer distinct values, a column does not tell people apart."""
+"""A column with fewer distinct values cannot identify people."""
 
 _AGREEMENT = 0.9
 """Share of the values with several rows whose rows must agree in a quasi-identifier."""
@@ -27,51 +28,56 @@ _MAX_CHANCE = 0.05
     "risk.persons_repeat",
     severity="danger",
     title="Some people seem to have several records",
-    meaning="A column that tells people apart repeats, but the schema does not name it as the "
-    "person. k then counts records: the k records of a class may all be about one person.",
+    meaning="The values of a column that identifies people repeat, but the schema does not name it "
+    "as the person. k then counts records: the k records of a class may all be about one person.",
     advice='Give the column `role = "person"` (or `--person COLUMN`). If its values repeat for '
-    "another reason, no line of the schema can prove it: state `rows_are_people = true`, and the "
-    "finding becomes a warning.",
+    "another reason, set `rows_are_people = true`: the finding becomes a warning, because the "
+    "table cannot confirm it.",
 )
-def persons_repeat(case: Case) -> Iterator[Found]:
+def persons_repeat(case: Case) -> Iterator[Observation]:
     schema, original = case.evidence.schema, case.evidence.original
     if schema.person:
         return
-    name = _repeating_identifier(original, schema.identifiers) or _hidden_person(case)
+    counts = _count_identifiers(case)
+    rows = original.rows if case.identifiers is None else case.people
+    name = _repeating_identifier(counts, rows) or _hidden_person(case)
     if name is None:
         return
-    values = original.columns[name]
-    distinct, present = _distinct(values), int((~values.missing).sum())
+    distinct, present = counts[name] if name in counts else _count_values(original.columns[name])
     stated = ", although the schema states rows_are_people" if schema.rows_are_people else ""
-    yield Found(
+    yield Observation(
         f"{name!r} has {distinct:,} distinct values in {count(present, 'record')}{stated}: people "
         "with several records count several times, so k does not count people.",
         f'[columns.{name}] role = "person" (--person {name}). If every row is about another '
-        "person, state rows_are_people = true; a warning remains, because the table does not show "
-        "it",
+        "person, set rows_are_people = true; a warning remains, because the table cannot "
+        "confirm it",
         {"distinct": distinct, "records": present},
         (name,),
         severity="warning" if schema.rows_are_people else None,
     )
 
 
-def _repeating_identifier(original: Table, identifiers: Sequence[str]) -> str | None:
+def _count_identifiers(case: Case) -> Mapping[str, tuple[int, int]]:
+    """Return the numbers of distinct and of all values of each identifier."""
+    if case.identifiers is not None:
+        return case.identifiers
+    columns = case.evidence.original.columns
+    names = [name for name in case.evidence.schema.identifiers if name in columns]
+    return {name: _count_values(columns[name]) for name in names}
+
+
+def _repeating_identifier(counts: Mapping[str, tuple[int, int]], rows: int) -> str | None:
     """Return the identifier with the fewest distinct values, unless one is unique per row."""
-    repeating = {}
-    for name in identifiers:
-        values = original.columns.get(name)
-        if values is None:
-            continue
-        distinct, present = _distinct(values), int((~values.missing).sum())
-        if distinct == original.rows:
-            return None
-        if distinct < present:
-            repeating[name] = distinct
-    return min(repeating, key=lambda name: repeating[name]) if repeating else None
+    if any(distinct == rows for distinct, _ in counts.values()):
+        return None
+    repeating = [name for name, (distinct, present) in counts.items() if distinct < present]
+    return min(repeating, key=lambda name: counts[name][0], default=None)
 
 
 def _hidden_person(case: Case) -> str | None:
-    """Return a column of another role whose rows agree in a quasi-identifier that rarely agrees.
+    """Return a column that seems to identify people, although it has another role.
+
+    Rows with the same value in it agree in a quasi-identifier in which rows rarely agree.
 
     The visits of a patient agree in the date of birth; the patients of a ward do not.
     """
@@ -115,25 +121,32 @@ def _agree(codes: Integers, others: Integers) -> bool:
     "count as different persons, so a class may have fewer than k people.",
     advice="Unify the spelling in the original table.",
 )
-def persons_spelling(case: Case) -> Iterator[Found]:
-    original = case.evidence.original
-    for name in case.evidence.schema.person:
-        values = original.columns.get(name)
-        if values is None or values.storage != "text":
-            continue
-        used = np.unique(values.data[~values.missing])
-        spellings = [values.categories[code] for code in used.tolist()]
-        persons = len({" ".join(text.split()).casefold() for text in spellings})
-        n_doubtful = len(spellings) - persons
+def persons_spelling(case: Case) -> Iterator[Observation]:
+    for name, (distinct, persons) in _count_spellings(case).items():
+        n_doubtful = distinct - persons
         if n_doubtful:
-            yield Found(
-                f"{n_doubtful:,} of {count(len(spellings), 'value')} of the person column {name!r} "
+            yield Observation(
+                f"{n_doubtful:,} of {count(distinct, 'value')} of the person column {name!r} "
                 "differ from another one in upper and lower case or white space only: they count "
                 "as different persons.",
                 f"Unify the spelling of {name!r} in the original table if they are the same person",
-                {"values": n_doubtful, "distinct": len(spellings)},
+                {"values": n_doubtful, "distinct": distinct},
                 (name,),
             )
+
+
+def _count_spellings(case: Case) -> Mapping[str, tuple[int, int]]:
+    """Return the numbers of distinct values of each person column, as they are and unified."""
+    if case.spellings is not None:
+        return case.spellings
+    counts = {}
+    for name in case.evidence.schema.person:
+        values = case.evidence.original.columns.get(name)
+        if values is not None and values.storage == "text":
+            used = np.unique(values.data[~values.missing])
+            spellings = [values.categories[code] for code in used.tolist()]
+            counts[name] = len(spellings), len(set(map(unify_spelling, spellings)))
+    return counts
 
 
 @rule(
@@ -145,13 +158,13 @@ def persons_spelling(case: Case) -> Iterator[Found]:
     advice="Publish only one of them: delete the other release, or write this one elsewhere if the "
     "other was never published. For tables that grow, use `microcell increment`.",
 )
-def earlier_release(case: Case) -> Iterator[Found]:
+def earlier_release(case: Case) -> Iterator[Observation]:
     names = list(case.earlier)
     if names:
         more = f" and {count(len(names) - 1, 'more')}" if len(names) > 1 else ""
-        yield Found(
-            f"The folder already has a release of the same people ({names[0]}{more}); whoever has "
-            "both can compare them.",
+        yield Observation(
+            f"The folder already has a release of the same people ({names[0]}{more}); anyone "
+            "who has both can compare them.",
             "Publish only one of them: delete the other, or write this release to another folder "
             "(-o) if the other was never published; for tables that grow, use microcell increment",
             {"releases": len(names)},
@@ -167,7 +180,7 @@ def earlier_release(case: Case) -> Iterator[Found]:
     advice="Write the file with `--escape-formulas`, or as .xlsx.",
     published_only=True,
 )
-def formulas(case: Case) -> Iterator[Found]:
+def formulas(case: Case) -> Iterator[Observation]:
     released = case.evidence.released
     path = released.origin.path
     if case.formulas_escaped or (path is not None and path.suffix.lower() not in TEXT_SUFFIXES):
@@ -176,7 +189,7 @@ def formulas(case: Case) -> Iterator[Found]:
     if counts:
         total = sum(counts.values())
         listing = ", ".join(f"{name!r} ({number:,})" for name, number in counts.items())
-        yield Found(
+        yield Observation(
             f"{count(total, 'value')} in {listing} {'begins' if total == 1 else 'begin'} with =, "
             "+, -, @, a tab or a carriage return: a spreadsheet program that opens the release as "
             "a text file may run them as formulas.",
@@ -184,6 +197,10 @@ def formulas(case: Case) -> Iterator[Found]:
             {"values": total},
             tuple(counts),
         )
+
+
+def _count_values(values: Values) -> tuple[int, int]:
+    return _distinct(values), int((~values.missing).sum())
 
 
 def _distinct(values: Values) -> int:

@@ -1,14 +1,14 @@
-"""Findings about what the published table is still good for."""
+"""Findings about the usefulness of the published table."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from microcell._display import count
-from microcell.findings.registry import Case, Found, percent, rule
-from microcell.kernels.arrays import count_distinct
+from microcell.findings.registry import Case, Observation, percent, rule
 from microcell.kinds.location import LocationPair
+from microcell.measures.classes import combine, people_by_category
 from microcell.measures.evidence import Evidence
 from microcell.measures.pairs import NamedCategories
 from microcell.measures.utility import information_loss
@@ -24,7 +24,7 @@ FAR_KM = 10.0
 """A location is reported if one record in twenty moved farther than this."""
 
 _FEW_IMPUTED = 0.05
-"""Up to this share of imputed values the finding is only a note."""
+"""Share of imputed values up to which the finding is only a note."""
 
 _SHOWN = 20
 """Number of categories listed in the details of a finding."""
@@ -56,12 +56,12 @@ _MOSTLY = 0.9
     advice="Choose a k of at most half of the people (`-k`); useful values are far smaller.",
     published_only=True,
 )
-def k_too_large(case: Case) -> Iterator[Found]:
-    people = int(case.evidence.class_people.sum())
-    if case.k is not None and len(case.evidence.class_sizes) == 1 and 2 * case.k > people:
-        yield Found(
-            f"k = {case.k:,} is more than half of the {count(people, case.noun)}, so all of them "
-            "share one class and the quasi-identifiers no longer tell anything.",
+def k_too_large(case: Case) -> Iterator[Observation]:
+    people = case.people
+    if case.k is not None and case.classes == 1 and 2 * case.k > people:
+        yield Observation(
+            f"k = {case.k:,} is more than half of the {count(people, case.noun)}, so all of "
+            "them share one class and the quasi-identifiers no longer carry information.",
             f"-k {_usual_k(people)} (at most {people // 2:,}; useful values are far smaller)",
             {"k": case.k, "people": people},
         )
@@ -77,14 +77,14 @@ def k_too_large(case: Case) -> Iterator[Found]:
     "quasi-identifiers.",
     published_only=True,
 )
-def one_class(case: Case) -> Iterator[Found]:
+def one_class(case: Case) -> Iterator[Observation]:
     evidence = case.evidence
-    people = int(evidence.class_people.sum())
-    if len(evidence.class_sizes) != 1 or (case.k is not None and 2 * case.k > people):
+    people = case.people
+    if case.classes != 1 or (case.k is not None and 2 * case.k > people):
         return
     if evidence.pairs is not None and not any(loss.loss.baseline for loss in evidence.losses):
         return  # The original has only one combination, too.
-    yield Found(
+    yield Observation(
         f"All {count(evidence.released.rows, 'record')} share one class: the quasi-identifiers no "
         "longer tell them apart.",
         f"Relax the limits of --require, or -k {_usual_k(people)}",
@@ -101,13 +101,13 @@ def _usual_k(people: int) -> int:
     severity="warning",
     title="More than half of the information is lost",
     meaning="More than half of the variation between people, over all quasi-identifiers, is gone: "
-    "most analyses of the release will not find what is in the original.",
-    advice="Choose a smaller k, `--effort best`, a milder requirement, or drop the "
-    "quasi-identifiers that nobody needs, above all long codes and exact dates.",
+    "most analyses of the release will miss what the original shows.",
+    advice="Choose a smaller k, `--effort best`, a weaker requirement, or drop "
+    "quasi-identifiers that nobody needs, especially long codes and exact dates.",
 )
-def high_information_loss(case: Case) -> Iterator[Found]:
+def high_information_loss(case: Case) -> Iterator[Observation]:
     evidence = case.evidence
-    if evidence.pairs is None or len(evidence.class_sizes) < 2:
+    if evidence.pairs is None or case.classes < 2:
         return
     loss = information_loss(evidence.losses)
     if loss <= _HALF:
@@ -117,10 +117,10 @@ def high_information_loss(case: Case) -> Iterator[Found]:
     listing = ", ".join(f"{item.column.name!r} {percent(item.share)}" for item in worst[:3])
     smaller = "" if case.smallest <= 2 else f"-k {max(2, case.smallest // 2)}, "
     first = worst[0].column.name if worst else by_column[0].column.name
-    yield Found(
+    yield Observation(
         f"The release loses {percent(loss)} of the information"
         f"{f'; most in {listing}' if listing else ''}.",
-        f"{smaller}--effort best, milder limits of --require, or drop a column that nobody needs: "
+        f"{smaller}--effort best, weaker limits (--require), or drop a column that nobody needs: "
         f'[columns.{first}] role = "drop"',
         {"information_loss": loss},
         tuple(item.column.name for item in worst),
@@ -135,7 +135,7 @@ def high_information_loss(case: Case) -> Iterator[Found]:
     "cell, as if it had been observed. Cells in which nobody has a value stay missing.",
     advice="Leave such records out with `--missing drop`, or drop the column.",
 )
-def imputed_values(case: Case) -> Iterator[Found]:
+def imputed_values(case: Case) -> Iterator[Observation]:
     evidence = case.evidence
     if evidence.pairs is None:
         return
@@ -150,9 +150,9 @@ def imputed_values(case: Case) -> Iterator[Found]:
     if not imputed and not left:
         return
     n_values = evidence.released.rows * max(len(by_column), 1)
-    listing = ", ".join(f"{name!r} ({sum(counts):,})" for name, counts in by_column.items())
-    yield Found(
-        f"{count(imputed, 'missing value')} of {listing} "
+    listing = ", ".join(f"{name!r} {sum(counts):,}" for name, counts in by_column.items())
+    yield Observation(
+        f"{imputed:,} of {count(imputed + left, 'missing value')} ({listing}) "
         f"{'was' if imputed == 1 else 'were'} filled with the value of the cell; {left:,} "
         f"{'is' if left == 1 else 'are'} still missing.",
         "--missing drop (records with missing values are left out)",
@@ -165,28 +165,23 @@ def imputed_values(case: Case) -> Iterator[Found]:
 # ------------------------------------------------------------------------------ categories
 
 
-def people_by_category(codes: Integers, persons: Integers | None, n_codes: int) -> Integers:
-    """Count the people with each category; missing categories do not count."""
-    present = codes >= 0
-    if persons is None:
-        return np.bincount(codes[present], minlength=n_codes).astype(np.int64)
-    out = np.zeros(n_codes, dtype=np.int64)
-    counts = count_distinct(codes[present], persons[present])
-    out[: len(counts)] = counts
-    return out
-
-
 def category_shares(column: NamedCategories, persons: Integers | None) -> tuple[CategoryShare, ...]:
-    """Return what became of each category that occurs in the original, the smallest first."""
+    """Return how each category of the original was published, smallest categories first."""
     n_codes = len(column.names)
     right = np.where(column.before == column.after, column.before, -1)
-    before, kept, after = (
+    covered = column.covered if column.covered is not None else np.zeros(len(right), np.bool_)
+    before, kept, after, coarse = (
         people_by_category(codes, persons, n_codes)
-        for codes in (column.before, right, column.after)
+        for codes in (column.before, right, column.after, np.where(covered, column.before, -1))
     )
     return tuple(
         CategoryShare(
-            column.name, column.names[code], int(before[code]), int(kept[code]), int(after[code])
+            column.name,
+            column.names[code],
+            int(before[code]),
+            int(kept[code]),
+            int(after[code]),
+            int(coarse[code]),
         )
         for code in np.argsort(before, kind="stable").tolist()
         if before[code]
@@ -194,7 +189,7 @@ def category_shares(column: NamedCategories, persons: Integers | None) -> tuple[
 
 
 def all_categories(evidence: Evidence) -> tuple[CategoryShare, ...]:
-    """Return what became of each category of the nominal quasi-identifiers."""
+    """Return how each category of the nominal quasi-identifiers was published."""
     quasi = {column.name for column in evidence.schema.quasi}
     return tuple(
         share
@@ -215,29 +210,29 @@ def all_categories(evidence: Evidence) -> tuple[CategoryShare, ...]:
     'some), form cells within its values (`role = "strata"`), or combine small categories in the '
     "original table. Categories of fewer than k people can only be combined or lost.",
 )
-def categories_lost(case: Case) -> Iterator[Found]:
+def categories_lost(case: Case) -> Iterator[Observation]:
     evidence = case.evidence
-    if evidence.pairs is None or len(evidence.class_sizes) < 2:
+    if evidence.pairs is None or case.classes < 2:
         return
     weights = {column.name: column.weight for column in evidence.schema.quasi}
     for column in evidence.columns.categories:
         if column.name not in weights:
             continue
         shares = category_shares(column, evidence.persons)
-        vanished = [item for item in shares if not item.published]
-        wrong = [item for item in shares if item.published and item.share < _HALF]
+        false = [item for item in shares if item.true_share < _HALF]
+        vanished = [item for item in false if not item.published]
+        wrong = [item for item in false if item.published]
         lost = [*vanished, *wrong]
         if not lost:
             continue
         possible = [item for item in lost if item.people >= case.smallest]
         n_lost = sum(item.people - item.kept for item in lost)
-        yield Found(
-            f"{column.name!r}: {count(len(vanished), 'category', 'categories')} of "
-            f"{len(shares):,} {'vanishes' if len(vanished) == 1 else 'vanish'} "
-            f"({count(sum(item.people for item in vanished), case.noun)}) and {len(wrong):,} "
-            f"{'is' if len(wrong) == 1 else 'are'} published wrongly for most of "
-            f"{count(sum(item.people for item in wrong), case.noun)}.",
-            _category_advice(column.name, weights[column.name], bool(possible), case.smallest),
+        yield Observation(
+            f"{_describe_lost(vanished, wrong, case.noun)} of the {len(shares):,} in "
+            f"{column.name!r}.",
+            _category_advice(
+                column.name, weights[column.name], len(possible), len(lost), case.smallest
+            ),
             {
                 "categories": len(shares),
                 "vanished": len(vanished),
@@ -254,16 +249,32 @@ def categories_lost(case: Case) -> Iterator[Found]:
         )
 
 
-def _category_advice(name: str, weight: float, possible: bool, k: int) -> str:
+def _describe_lost(
+    vanished: Sequence[CategoryShare], wrong: Sequence[CategoryShare], noun: str
+) -> str:
+    """Return how many categories vanish and how many are mostly wrong, with their people."""
+    parts = []
+    for items, singular, plural in (
+        (vanished, "vanishes", "vanish"),
+        (wrong, "is published wrongly for most people", "are published wrongly for most people"),
+    ):
+        if items:
+            people = count(sum(item.people for item in items), noun)
+            verb = singular if len(items) == 1 else plural
+            parts.append(f"{count(len(items), 'category', 'categories')} ({people}) {verb}")
+    return " and ".join(parts)
+
+
+def _category_advice(name: str, weight: float, n_possible: int, n_lost: int, k: int) -> str:
     below = (
         f"Categories of fewer than k = {k:,} people cannot be kept: combine them with similar ones "
         "in the original table"
     )
-    if not possible:
+    if not n_possible:
         return f'{below}, or [columns.{name}] role = "drop"'
     return (
         f"[columns.{name}] weight = {4 * weight:g} (microcell explore --weights tries others), or "
-        f'role = "strata". {below}'
+        f'role = "strata"{f". {below}" if n_possible < n_lost else ""}'
     )
 
 
@@ -277,8 +288,8 @@ def distances_km(pair: LocationPair, rows: Integers) -> Floats:
     return distances
 
 
-def moved_km(evidence: Evidence) -> dict[str, tuple[float, float]]:
-    """Return the median and 95th percentile of the distances, for each location."""
+def moved_km(evidence: Evidence) -> dict[str, Floats]:
+    """Return the percentiles, from 0 to 100, of the distances that each location moved."""
     assert evidence.pairs is not None
     moved = {}
     for pair in evidence.columns.quasi:
@@ -286,8 +297,7 @@ def moved_km(evidence: Evidence) -> dict[str, tuple[float, float]]:
             distances = distances_km(pair, evidence.pairs)
             distances = distances[~np.isnan(distances)]
             if len(distances):
-                median, high = np.percentile(distances, (50, 95)).tolist()
-                moved[pair.column.name] = (median, high)
+                moved[pair.column.name] = np.percentile(distances, np.arange(101))
     return moved
 
 
@@ -295,13 +305,14 @@ def moved_km(evidence: Evidence) -> dict[str, tuple[float, float]]:
     "utility.location_moved",
     severity="warning",
     title="Locations moved far",
-    meaning=f"One location in twenty is published more than {FAR_KM:g} km away from where it was.",
+    meaning=f"One location in twenty is published more than {FAR_KM:g} km away from its true "
+    "position.",
     advice="Give the location a larger `weight` in the schema, choose a smaller k, or publish "
     "regions (a nominal column) in place of coordinates.",
 )
-def locations_moved(case: Case) -> Iterator[Found]:
+def locations_moved(case: Case) -> Iterator[Observation]:
     evidence = case.evidence
-    if evidence.pairs is None:
+    if evidence.pairs is None or case.classes < 2:
         return
     for pair in evidence.columns.quasi:
         if not isinstance(pair, LocationPair):
@@ -315,7 +326,7 @@ def locations_moved(case: Case) -> Iterator[Found]:
             continue
         n_far = int((distances > FAR_KM).sum())
         weight = pair.column.weight
-        yield Found(
+        yield Observation(
             f"{count(n_far, 'record')} ({percent(n_far / len(distances))}) moved more than "
             f"{FAR_KM:g} km in {pair.column.name!r}; the median is {median:,.1f} km, one in twenty "
             f"moved more than {high:,.0f} km.",
@@ -331,15 +342,16 @@ def locations_moved(case: Case) -> Iterator[Found]:
     "utility.dominated_cells",
     severity="warning",
     title="One member dominates the representative of a cell",
-    meaning="With sampling weights, one record has more than half of the weight of its class, and "
-    "the dominance rule of the schema allows it: the published mean is close to that person's "
-    "value.",
+    meaning="With sampling weights or several rows per person, one member has more than half of "
+    "the weight of its class, and the dominance rule of the schema allows it: the published mean "
+    "is close to that person's value.",
     advice="Set `dominance = [1, 0.5]` in the schema, or `--dominance 1,0.5`.",
 )
-def dominated_cells(case: Case) -> Iterator[Found]:
+def dominated_cells(case: Case) -> Iterator[Observation]:
     evidence = case.evidence
     schema = evidence.schema
-    if schema.weight is None or evidence.pairs is None:
+    persons = evidence.persons
+    if evidence.pairs is None or (schema.weight is None and persons is None):
         return
     n, p = schema.dominance
     if p <= _DOMINANT * (1 + _SLACK):
@@ -347,17 +359,20 @@ def dominated_cells(case: Case) -> Iterator[Found]:
     weights, classes = evidence.columns.weights, evidence.classes
     totals = np.bincount(classes, weights=weights)
     largest = np.zeros(len(totals))
+    if persons is not None:
+        members = combine(classes, persons)
+        weights = np.bincount(members, weights=weights)[members].astype(np.float64)
     np.maximum.at(largest, classes, weights)
     shares = np.minimum(largest / np.where(totals > 0, totals, 1.0), p if n == 1 else 1.0)
     n_dominated = int((shares > _DOMINANT * (1 + _SLACK)).sum())
     if n_dominated:
-        yield Found(
-            f"In {count(n_dominated, 'class', 'classes')} of {len(totals):,} one record has more "
-            f"than half of the weight (at most {percent(float(shares.max()))}), so the published "
-            "value is close to its own.",
+        yield Observation(
+            f"In {count(n_dominated, 'class', 'classes')} of {len(totals):,} one {case.noun} has "
+            f"more than half of the weight (at most {percent(float(shares.max()))}), so the "
+            f"published value is close to that of this {case.noun}.",
             "dominance = [1, 0.5] in the schema (--dominance 1,0.5)",
             {"classes": n_dominated, "largest_share": float(shares.max())},
-            (schema.weight,),
+            () if schema.weight is None else (schema.weight,),
         )
 
 
@@ -372,7 +387,7 @@ def dominated_cells(case: Case) -> Iterator[Found]:
     "numeric.",
     published_only=True,
 )
-def amounts_as_text(case: Case) -> Iterator[Found]:
+def amounts_as_text(case: Case) -> Iterator[Observation]:
     released, schema = case.evidence.released, case.evidence.schema
     kinds = {column.name: column.kind for column in (*schema.quasi, *schema.confidential)}
     for name, values in released.columns.items():
@@ -385,7 +400,7 @@ def amounts_as_text(case: Case) -> Iterator[Found]:
         if len(texts) < 3 or len(amounts) < _MOSTLY * len(texts) or len(codes) > len(amounts) / 2:
             continue
         rows = int(np.isin(values.data[~values.missing], used).sum())
-        yield Found(
+        yield Observation(
             f"{name!r} has amounts stored as text ({len(amounts):,} of {len(texts):,} distinct "
             "values): each counts as a category of its own.",
             f"Remove currency signs and thousands separators from {name!r}, or read the file with "

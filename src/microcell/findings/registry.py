@@ -15,10 +15,40 @@ from microcell.measures.evidence import Evidence
 from microcell.model import Finding
 from microcell.model.findings import SEVERITIES, Severity, sort_findings
 
-__all__ = ["FAMILIES", "Case", "Found", "Rule", "find_all", "percent", "rule", "rules"]
+__all__ = [
+    "FAMILIES",
+    "Alone",
+    "Case",
+    "Observation",
+    "Rule",
+    "find_all",
+    "percent",
+    "rule",
+    "rules",
+]
 
 FAMILIES = ("disclosure", "singling_out", "people", "quality", "relations")
 """Modules of ``microcell.findings`` that declare rules, in the order of reports."""
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Number and share of people with a value that nobody else has; an estimate has an interval."""
+
+    people: int
+    share: float
+    interval: tuple[float, float] | None = None
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The numbers for a finding."""
+        figures: dict[str, float] = {"people": self.people, "share": self.share}
+        if self.interval is not None:
+            figures |= {"low": self.interval[0], "high": self.interval[1]}
+        return figures
+
+    __repr__ = record_repr
+    _repr_html_ = record_html
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +65,36 @@ class Case:
         Names of the manifests, next to the release, of other releases of the same people.
     formulas_escaped
         Texts that look like formulas are escaped in the published file.
+    n_people, n_classes, counted
+        If the evidence is a sample of a larger data set: its numbers of people and classes, and of
+        the people who are alone with their values in a combination of columns (sorted).
+    identifiers
+        If the identifiers are not in the original table of the evidence: the numbers of distinct
+        and of all values of each, counted over ``n_people`` records.
+    spellings
+        If the persons are not in that table: for each of their text columns, the numbers of
+        distinct values, and of distinct values apart from upper and lower case and white space.
     """
 
     evidence: Evidence
     k: int | None = None
     earlier: Sequence[str] = ()
     formulas_escaped: bool = False
+    n_people: int | None = None
+    n_classes: int | None = None
+    counted: Mapping[tuple[str, ...], Alone] | None = None
+    identifiers: Mapping[str, tuple[int, int]] | None = None
+    spellings: Mapping[str, tuple[int, int]] | None = None
+
+    @property
+    def people(self) -> int:
+        """Number of people in the release."""
+        return int(self.evidence.class_people.sum()) if self.n_people is None else self.n_people
+
+    @property
+    def classes(self) -> int:
+        """Number of classes of the release."""
+        return len(self.evidence.class_sizes) if self.n_classes is None else self.n_classes
 
     @property
     def smallest(self) -> int:
@@ -55,8 +109,8 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a rule found; the registry adds its code and, unless it is given, its severity."""
+class Observation:
+    """What a rule reports; the registry adds its code and, if it is None, its severity."""
 
     sentence: str
     advice: str
@@ -78,13 +132,13 @@ class Rule:
     title: str
     meaning: str
     advice: str
-    find: Callable[[Case], Iterator[Found]]
+    find: Callable[[Case], Iterator[Observation]]
     published_only: bool = False
 
 
 _DECLARED: dict[str, Rule] = {}
 
-Function = TypeVar("Function", bound=Callable[[Case], Iterator[Found]])
+Function = TypeVar("Function", bound=Callable[[Case], Iterator[Observation]])
 
 
 def rule(
@@ -96,14 +150,14 @@ def rule(
     advice: str,
     published_only: bool = False,
 ) -> Callable[[Function], Function]:
-    """Declare the decorated function, which yields what it finds in a :class:`Case`, as a rule.
+    """Register the decorated function, which yields observations about a case, as a rule.
 
     Parameters
     ----------
     code
         Stable code of the findings.
     severity
-        The usual severity; a finding may be milder.
+        The usual severity; single observations may have a lower one.
     title, meaning
         A heading and an explanation for people. Public reports show the title in place of the
         sentence of a finding that depends on the original.
@@ -154,7 +208,7 @@ def find_all(case: Case) -> tuple[Finding, ...]:
 
 
 def percent(share: float) -> str:
-    """Return a share for a sentence.
+    """Format a share as a percentage for a sentence.
 
     Examples
     --------

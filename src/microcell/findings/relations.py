@@ -1,4 +1,4 @@
-"""Findings about rows that cannot be: dates out of order, differences and sums that do not fit."""
+"""Findings about impossible rows: dates out of order, wrong differences and wrong sums."""
 
 from collections.abc import Collection, Iterator
 from itertools import permutations
@@ -6,7 +6,7 @@ from itertools import permutations
 import numpy as np
 
 from microcell._display import count
-from microcell.findings.registry import Case, Found, rule
+from microcell.findings.registry import Case, Observation, rule
 from microcell.kinds.values import NANOSECONDS, Values
 from microcell.model import Floats
 
@@ -25,11 +25,11 @@ _DAY = NANOSECONDS["D"]
     severity="warning",
     title="Dates are out of order",
     meaning="In the original one date never lies before another, such as a discharge before the "
-    "admission. In the release it does: averaging and imputing treat each column by itself.",
+    "admission. In the release it does: columns are averaged and imputed separately.",
     advice='Set `after = "EARLIER"` on the later column: its published value then never lies '
     "before the other.",
 )
-def order_broken(case: Case) -> Iterator[Found]:
+def order_broken(case: Case) -> Iterator[Observation]:
     evidence = case.evidence
     if evidence.pairs is None:
         return
@@ -51,12 +51,12 @@ def order_broken(case: Case) -> Iterator[Found]:
             continue
         before = _difference(case, first, last, released=False)
         after = _difference(case, first, last, released=True)
-        known = ~np.isnan(before)
-        if (first, last) not in declared and not _is_ordered(case, first, last, before[known]):
+        present = ~np.isnan(before)
+        if (first, last) not in declared and not _is_ordered(case, first, last, before[present]):
             continue
         wrong = int(((after < 0) & ~(before < 0)).sum())
         if wrong:
-            yield Found(
+            yield Observation(
                 f"{last!r} lies before {first!r} in {count(wrong, 'published record')}, which "
                 f"{'never happens' if not (before < 0).any() else 'hardly ever happens'} in the "
                 "original.",
@@ -67,7 +67,7 @@ def order_broken(case: Case) -> Iterator[Found]:
 
 
 def _is_ordered(case: Case, first: str, last: str, differences: Floats) -> bool:
-    """Return whether the order holds in the original, and not only because of separate ranges."""
+    """Return whether the order holds in the original for overlapping ranges of values."""
     if len(differences) < _MIN_ROWS or (differences >= 0).mean() < _NEARLY_ALL:
         return False
     columns = case.evidence.original.columns
@@ -87,7 +87,7 @@ def _order_advice(first: str, last: str, quasi: Collection[str]) -> str:
 
 
 def _difference(case: Case, first: str, last: str, *, released: bool) -> Floats:
-    """Return last minus first in days (numbers: as they are) of each published record."""
+    """Return last minus first for each published record, in days for dates."""
     evidence = case.evidence
     if released:
         columns = evidence.released.columns
@@ -98,7 +98,7 @@ def _difference(case: Case, first: str, last: str, *, released: bool) -> Floats:
 
 
 def _moments(values: Values) -> Floats:
-    """Return dates and times in days, and numbers as they are; NaN where missing."""
+    """Return dates and times in days, and numbers unchanged; NaN where missing."""
     if values.storage == "text":
         return np.full(len(values), np.nan)
     numbers = values.reals()
@@ -110,11 +110,11 @@ def _moments(values: Values) -> Floats:
     severity="warning",
     title="A duration does not fit its two dates",
     meaning="In the original a number is the difference of two dates, such as the length of a "
-    "stay, or of two numbers. In the release it is not, because each column is averaged by itself.",
+    "stay, or of two numbers. In the release it is not, because columns are averaged separately.",
     advice='Make the number a quasi-identifier with `difference_of = ["LATER", "EARLIER"]`: it is '
     "then computed from the published dates.",
 )
-def differences_broken(case: Case) -> Iterator[Found]:
+def differences_broken(case: Case) -> Iterator[Observation]:
     evidence = case.evidence
     if evidence.pairs is None:
         return
@@ -132,14 +132,16 @@ def differences_broken(case: Case) -> Iterator[Found]:
             continue
         for last, first in [declared[name]] if name in declared else permutations(dates, 2):
             before = _residual(case, name, last, first, released=False)
-            known = before[~np.isnan(before)]
-            fits = len(known) >= _MIN_ROWS and (np.abs(known) < 1e-6).mean() >= _NEARLY_ALL
+            differences = before[~np.isnan(before)]
+            fits = (
+                len(differences) >= _MIN_ROWS and (np.abs(differences) < 1e-6).mean() >= _NEARLY_ALL
+            )
             if not fits:
                 continue
             after = _residual(case, name, last, first, released=True)
             wrong = int((np.abs(after) > 1e-6).sum())
             if wrong:
-                yield Found(
+                yield Observation(
                     f"{name!r} is the difference of {last!r} and {first!r} in the original, but "
                     f"not in {count(wrong, 'published record')}.",
                     f'[columns.{name}] role = "quasi", difference_of = ["{last}", "{first}"]',
@@ -165,7 +167,7 @@ def _residual(case: Case, name: str, last: str, first: str, *, released: bool) -
     advice="Make the total and all parts quasi-identifiers, published as means: the total is then "
     "computed from the published parts.",
 )
-def sums_broken(case: Case) -> Iterator[Found]:
+def sums_broken(case: Case) -> Iterator[Observation]:
     evidence = case.evidence
     if evidence.pairs is None:
         return
@@ -178,7 +180,7 @@ def sums_broken(case: Case) -> Iterator[Found]:
         scale = max(1.0, float(np.nanmax(np.abs(total), initial=0.0)))
         wrong = int((np.abs(residual) > 1e-6 * scale).sum())
         if wrong:
-            yield Found(
+            yield Observation(
                 f"{column.name!r} is not the sum of its parts in "
                 f"{count(wrong, 'published record')}.",
                 f"Publish {column.name!r} and its parts as means, without blocks",

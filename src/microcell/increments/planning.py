@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
+from math import ceil, isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from microcell import methods, progress
-from microcell._display import count, html_card, short_repr
+from microcell._display import count, frame_of_rows, html_card, short_repr
 from microcell.errors import OptionError
 from microcell.increments.arrivals import Arrivals, as_arrivals
 from microcell.increments.schedules import (
@@ -22,11 +22,11 @@ from microcell.increments.schedules import (
     make_schedule,
     smallest_in_time,
 )
+from microcell.increments.state import DEFAULT_METHOD
 from microcell.increments.timing import TimeCurve, calibrate, fit_curve, power_curve
 from microcell.increments.trials import measure_increments
 from microcell.methods.increments import add_batch, check_strategy
 from microcell.model import Encoded, Floats, Integers, Schema
-from microcell.model._frames import frame_of_rows
 from microcell.release import prepare
 
 __all__ = [
@@ -52,11 +52,11 @@ class Plan:
     arrivals: Arrivals
     strategy: str
     whole: float
-    """Seconds that everything takes if it is started after the last record."""
+    """Duration in seconds if everything is started after the last record."""
     chosen: Schedule
     """Schedule to follow. With a share of 0, it is best to wait for all records."""
     soonest: Schedule
-    """Schedule that ends first, regardless of the distortion."""
+    """The schedule that ends first, regardless of the distortion."""
     alternatives: tuple[Schedule, ...]
     """Schedules for shares from 0 to 0.9."""
     deadline: float | None
@@ -64,7 +64,9 @@ class Plan:
     error: float
     """Relative error of the times."""
     basis: str
-    """Where the times and distortions come from."""
+    """The source of the times and distortions, in words."""
+    assumption: str = ""
+    """What is unknown and was assumed, if anything."""
 
     def __repr__(self) -> str:
         return short_repr(
@@ -112,8 +114,7 @@ class Plan:
         """True if the chosen schedule meets the deadline, None if there is no deadline."""
         if self.deadline is None:
             return None
-        # Allow for the rounding of the search, which is finer than any clock.
-        return self.chosen.after <= self.deadline * (1 + 1e-9) + 1e-9
+        return self.chosen.after <= self.deadline + _slack(self.deadline)
 
     @property
     def advice(self) -> str:
@@ -123,6 +124,7 @@ class Plan:
             self._deadline_advice(),
             self._distortion_advice(),
             self._error_advice(),
+            self.assumption,
         ]
         return " ".join(filter(None, sentences))
 
@@ -138,7 +140,8 @@ class Plan:
             f"Start when {format_share(chosen.received)} of the records have arrived, "
             f"{format_duration(chosen.starts)} after the start of the collection and "
             f"{format_duration(chosen.head_start)} before its end. Add the rest when all records "
-            f"have arrived. Everything is finished {format_duration(chosen.after)} after the end "
+            "have arrived. Everything is finished "
+            f"{format_duration(chosen.after, up=True)} after the end "
             f"of the collection, instead of {format_duration(self.whole)}."
         )
 
@@ -150,7 +153,7 @@ class Plan:
             return f"{deadline} is met."
         return (
             f"{deadline} cannot be met: the earliest possible end is "
-            f"{format_duration(self.soonest.after)} after it."
+            f"{format_duration(self.soonest.after, up=True)} after it."
         )
 
     def _distortion_advice(self) -> str:
@@ -181,6 +184,7 @@ class Plan:
             "gain": self.gain,
             "error": self.error,
             "basis": self.basis,
+            "assumption": self.assumption,
             "advice": self.advice,
             "chosen": self.chosen.as_dict(),
             "soonest": self.soonest.as_dict(),
@@ -231,8 +235,8 @@ def plan(
         with the number of records (default: 2); or a :class:`TimeCurve`.
     source, schema, k, method, options, missing, seed
         Instead of ``whole``: a table like the expected one, as for :func:`anonymize`, and how to
-        partition it (default: "mdav"). Measuring on samples, without strata, takes about
-        ``seconds`` seconds.
+        partition it (default: "auto", as for :func:`start`). Measuring on samples, without strata,
+        takes about ``seconds`` seconds, more for slow methods.
     strategy, inertial
         How the rest is added, as for :func:`microcell.methods.add_batch`.
     deadline
@@ -284,7 +288,7 @@ def plan(
                 code="option.missing",
                 option="source",
             )
-        job = Job(k, method or "mdav", options or {}, strategy, inertial, seed)
+        job = Job(k, method or DEFAULT_METHOD, options or {}, strategy, inertial, seed)
         forecast = _measure(source, schema, int(records), job, missing, seconds)
     return _choose(int(records), expected, strategy, forecast, deadline, min_gain, k or 2)
 
@@ -324,6 +328,7 @@ def _choose(
         deadline=deadline,
         error=forecast.error,
         basis=forecast.basis,
+        assumption=forecast.assumption,
     )
 
 
@@ -333,14 +338,27 @@ _UNITS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 """Seconds and name of each unit, and of the next smaller one."""
 
 
-def format_duration(seconds: float) -> str:
-    """Format a duration in its two largest units.
+def _slack(deadline: float) -> float:
+    """Return by how many seconds a deadline may be missed and still count as met.
+
+    Times are displayed in whole seconds, so a deadline equal to a displayed end is met.
+    """
+    return min(0.5, 0.01 * deadline) + 1e-9
+
+
+def format_duration(seconds: float, *, up: bool = False) -> str:
+    """Format a duration in its two largest units; minutes and hours are rounded up on request.
 
     Examples
     --------
     >>> format_duration(153.2), format_duration(5820), format_duration(3600), format_duration(0.25)
     ('2 min 33 s', '1 h 37 min', '1 h', '0.2 s')
+    >>> format_duration(3605), format_duration(3605, up=True)
+    ('1 h', '1 h 1 min')
     """
+    if up and seconds > 3600:
+        step = 60 if seconds < 86_400 else 3600
+        seconds = step * ceil((seconds - 0.5) / step)
     if seconds < 10:
         return f"{seconds:.1f} s".replace(".0 s", " s")
     for size, name, smaller, smaller_name in _UNITS:
@@ -365,10 +383,17 @@ def format_share(share: float) -> str:
 # ----------------------------------------------------------------------------------- forecasts
 
 RELATIVE_EFFORT = {"nearest": 1.0, "split-early": 1.2, "split-late": 1.2, "refined": 2.5}
-"""Time to add a share nu, as a multiple of nu (1 - nu) times the whole job's time.
+"""Time to add a share nu, relative to nu (1 - nu) times the time of the whole job.
 
 Measured for MDAV on 200,000 Gaussian points in 15 dimensions with k = 10 (a job of one minute) and
-rounded up. Refinement takes relatively more for shorter jobs."""
+rounded up. For other jobs it is unknown: refinement took 20 times as long for a short one.
+"""
+
+_ASSUMPTION = (
+    "The time of adding records by {strategy!r} cannot be derived from the time of the whole job. "
+    "It was assumed to be that of MDAV on 200,000 records and may be many times as long. Pass a "
+    "similar table to measure it."
+)
 
 MEASURED_SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 
@@ -393,7 +418,7 @@ _MAX_JOINING_SHARE = 0.5
 """Largest share that joins existing cells: with more, times and cells would differ too much."""
 
 _MAX_EXTRAPOLATION = 200
-"""Times for more than this many times the largest sample are guesses, whatever the error says."""
+"""Times beyond this multiple of the largest sample are guesses, even if the error is small."""
 
 _MIN_CELLS = 5
 """Smallest number of cells in a trial."""
@@ -404,7 +429,7 @@ _MIN_DISTORTION_SAMPLE = 2000
 
 @dataclass(frozen=True)
 class Forecast:
-    """Expected times and extra distortion by share, and where they come from."""
+    """Expected times and extra distortion by share, and their source."""
 
     costs: Costs
     extra: Callable[[float], float]
@@ -412,6 +437,7 @@ class Forecast:
     error: float
     max_share: float = 1.0
     """Largest share that the forecast is valid for."""
+    assumption: str = ""
 
 
 @dataclass(frozen=True)
@@ -431,8 +457,9 @@ def forecast_from_time(
 ) -> Forecast:
     """Return the forecast from the time of the whole job; ``power`` applies if it is a number."""
     curve = whole if isinstance(whole, TimeCurve) else power_curve(records, whole, power)
-    added = None
+    added, assumption = None, ""
     if strategy != "separate":
+        assumption = _ASSUMPTION.format(strategy=strategy)
         added = power_curve(records, RELATIVE_EFFORT[strategy] * curve.seconds(records))
     return Forecast(
         costs=Costs(curve, added),
@@ -443,6 +470,7 @@ def forecast_from_time(
         ),
         error=curve.error_at(records),
         max_share=_max_share(strategy),
+        assumption=assumption,
     )
 
 
@@ -477,8 +505,8 @@ def _describe_basis(largest: int, available: int, records: int) -> str:
         return basis
     remedy = "a larger table" if largest >= 0.5 * available else "a longer measurement"
     return (
-        f"{basis}; {records:,} records are far more than that, so times are guesses and {remedy} "
-        "would help"
+        f"{basis}; {records:,} records are far more than that, so times are only rough estimates, "
+        f"which {remedy} would improve"
     )
 
 
@@ -553,7 +581,10 @@ def _measure_extra(
     points: Floats, weights: Floats | None, job: Job, costs: Costs, seconds: float
 ) -> Callable[[float], float]:
     """Measure the extra distortion by share on the largest sample that the time allows."""
-    size = min(len(points), max(_MIN_DISTORTION_SAMPLE, _MIN_CELLS * job.k))
+    least = min(len(points), 4 * _MIN_CELLS * job.k)
+    size = min(len(points), max(_MIN_DISTORTION_SAMPLE, least))
+    while size // 2 >= least and _measuring_seconds(costs, size) > seconds:
+        size //= 2
     while 2 * size <= len(points) and _measuring_seconds(costs, 2 * size) <= seconds:
         size *= 2
     progress.report("measuring the distortion on a sample")

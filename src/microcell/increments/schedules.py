@@ -52,13 +52,13 @@ class Schedule:
     nu: float
     """Share of the records added to the cells of the others."""
     collection: float
-    """When the collection ends."""
+    """Time at which the collection ends."""
     starts: float
-    """When the base is complete and its partitioning starts."""
+    """Time at which the base is complete and its partitioning starts."""
     base_ends: float
-    """When the base has been partitioned."""
+    """Time at which the base has been partitioned."""
     adding: float
-    """How long it takes to add the rest."""
+    """Seconds that adding the rest takes."""
     extra_distortion: float | None = None
     """Relative increase of the distortion over partitioning everything at once, if known."""
 
@@ -67,22 +67,22 @@ class Schedule:
 
     @property
     def received(self) -> float:
-        """Share of the records in the base."""
+        """Share of the records that the base contains."""
         return 1 - self.nu
 
     @property
     def head_start(self) -> float:
-        """How long before the end of the collection the base is started."""
+        """Seconds between the start of partitioning and the end of the collection."""
         return self.collection - self.starts
 
     @property
     def ends(self) -> float:
-        """When everything is finished."""
+        """Time at which everything is finished."""
         return max(self.collection, self.base_ends) + self.adding
 
     @property
     def after(self) -> float:
-        """How long after the end of the collection everything is finished."""
+        """Seconds between the end of the collection and the end of the last step."""
         return self.ends - self.collection
 
     def as_dict(self) -> dict[str, Any]:

@@ -23,15 +23,15 @@ from microcell import tables
 from microcell._display import count, html_card, short_repr
 from microcell._files import unreadable
 from microcell.errors import OptionError, TableError
-from microcell.increments.session import (
+from microcell.increments.joining import Points
+from microcell.increments.release import FinishedRelease, build_release, check_same_key
+from microcell.increments.repeats import Register
+from microcell.increments.session import finished_error
+from microcell.increments.state import (
+    DEFAULT_METHOD,
     Batch,
-    FinishedRelease,
-    Points,
     State,
     add_part,
-    build_release,
-    check_same_key,
-    finished_error,
     place_part,
     start_state,
 )
@@ -63,18 +63,19 @@ else:
     import fcntl
 
 FORMAT = "microcell increments"
-VERSION = 1
+VERSION = 2
 
 STATE_FILE = "state.json"
 
 _LOCK_FILE = "lock"
 _README_FILE = "README.txt"
-_DATA_FILES = ("records-*.parquet", "cells-*.parquet", ".*.partial")
+_DATA_FILES = ("records-*.parquet", "people-*.parquet", "cells-*.parquet", ".*.partial")
 _SESSION_FILES = (_LOCK_FILE, _README_FILE, *_DATA_FILES)
 _README = """This folder contains ORIGINAL DATA about people. It is not an anonymous table.
 
-It is a session of microcell: the records that have arrived so far, and their cells. Keep it where
-the original table may be kept, do not pass it on, and delete it after you have checked the release.
+It is a session of microcell: the records that have arrived so far, their cells, and digests of the
+people in it with their key. Keep it where the original table may be kept, do not pass it on, and
+delete it after you have checked the release.
 
     microcell increment status FOLDER            show the status
     microcell increment add FOLDER BATCH         add records
@@ -178,9 +179,11 @@ class StoredSession:
         schema: Schema | str | Path,
         k: int,
         *,
-        method: str = "auto",
+        id: str | None = None,
+        method: str = DEFAULT_METHOD,
         seed: int = 0,
         missing: str = "error",
+        require: Mapping[str, float] | None = None,
         **options: Any,
     ) -> "StoredSession":
         """Start a session as :func:`start` does, in a new folder."""
@@ -197,8 +200,11 @@ class StoredSession:
                     schema,
                     Request(k, method, seed, options),
                     missing,
+                    require,
+                    id,
                 )
-                part = _write_records(target, state.original, state.batches[0])
+                digests = state.register.digests
+                part = _write_part(target, state.original, state.batches[0], digests)
                 _write_state(target, state, _describe_request(state), [part])
             except BaseException:
                 if not (target / STATE_FILE).exists():
@@ -207,28 +213,31 @@ class StoredSession:
         return cls(target)
 
     def add(
-        self, batch: Any, *, strategy: str = "refined", inertial: bool = False, again: bool = False
+        self,
+        batch: Any,
+        *,
+        strategy: str = "refined",
+        inertial: bool = False,
+        repeated: str = "refuse",
+        again: bool = False,
     ) -> Batch:
-        """Add a batch, as :meth:`Session.add` does.
-
-        A batch that is identical to an earlier one is an error unless ``again``: an interrupted
-        step may have been completed and must not be repeated by mistake.
-        """
+        """Add a batch, as :meth:`Session.add` does."""
         with lock(self.folder):
             content = self._open()
             if content["finished"] is not None:
                 raise finished_error()
-            state = _load_state(self.folder, content)
-            extended, added = add_part(
-                state,
+            added = add_part(
+                _load_state(self.folder, content),
                 tables.as_stored(tables.read(batch)),
                 strategy=strategy,
                 inertial=inertial,
-                allow_duplicate=again,
+                repeated=repeated,
+                again=again,
             )
-            part = _write_records(self.folder, added, extended.batches[-1])
-            _write_state(self.folder, extended, content, [*content["parts"], part])
-            return extended.batches[-1]
+            if added.digests is not None:
+                part = _write_part(self.folder, added.table, added.batch, added.digests)
+                _write_state(self.folder, added.state, content, [*content["parts"], part])
+            return added.batch
 
     def status(self) -> Status:
         """Return the status; possible while another process changes the session."""
@@ -376,7 +385,7 @@ def clear_folder(folder: Path, *, remove: bool) -> None:
 def lock(folder: Path) -> Iterator[None]:
     """Hold the lock of the folder, or raise :class:`TableError` if another process holds it.
 
-    The operating system releases the lock when the process ends, for whatever reason.
+    The operating system releases the lock when the process ends, even if it is killed.
     """
     if not folder.is_dir():
         raise _missing_error(folder)
@@ -564,16 +573,24 @@ def _write_state(
     remove_leftovers(folder, _data_files(content))
 
 
-def _write_records(folder: Path, part: Table, batch: Batch) -> dict[str, Any]:
+def _write_part(folder: Path, part: Table, batch: Batch, digests: Integers) -> dict[str, Any]:
+    """Write the records of a part and the digests of its people."""
     name = f"records-{token_hex(6)}.parquet"
     digest = write_file(folder, name, tables.to_parquet(part))
+    people = f"people-{token_hex(6)}.parquet"
+    content = tables.to_parquet(tables.read({"person": np.unique(digests)}))
     path = part.origin.path
-    source = None if path is None else str(Path(path).resolve())
-    return {"file": name, "sha256": digest, "source": source, "batch": asdict(batch)}
+    return {
+        "file": name,
+        "sha256": digest,
+        "people": {"file": people, "sha256": write_file(folder, people, content)},
+        "source": None if path is None else str(Path(path).resolve()),
+        "batch": asdict(batch),
+    }
 
 
 def _describe_request(state: State) -> dict[str, Any]:
-    """Return what stays the same from the base to the release."""
+    """Return the settings that apply from the base to the release, as plain data."""
     request = state.request
     return {
         "holds_original_records": True,
@@ -583,14 +600,21 @@ def _describe_request(state: State) -> dict[str, Any]:
         "seed": request.seed,
         "options": dict(request.options),
         "missing": state.missing,
+        "require": dict(state.limits),
         "origin": tables.origin_to_dict(state.original.origin),
         "encoding": state.encoding.as_dict(),
+        "register": {
+            "columns": list(state.register.columns),
+            "once": state.register.once,
+            "key": state.register.key.hex(),
+        },
         "finished": None,
     }
 
 
 def _data_files(content: Mapping[str, Any]) -> set[str]:
-    return {content["cells"]["file"], *(part["file"] for part in content["parts"])}
+    parts = [entry for part in content["parts"] for entry in (part, part["people"])]
+    return {entry["file"] for entry in (content["cells"], *parts)}
 
 
 def _sources(content: Mapping[str, Any]) -> list[Path]:
@@ -642,7 +666,23 @@ def _load_state(folder: Path, content: Mapping[str, Any]) -> State:
         method=content["used_method"],
         reason=content["reason"],
         batches=tuple(Batch(**part["batch"]) for part in content["parts"]),
+        register=_read_register(folder, content),
         source=next(iter(_sources(content)), None),
+        limits=content["require"],
+    )
+
+
+def _read_register(folder: Path, content: Mapping[str, Any]) -> Register:
+    stored = content["register"]
+    digests = [
+        tables.from_parquet(read_part(folder, part["people"])).columns["person"].data
+        for part in content["parts"]
+    ]
+    return Register(
+        tuple(stored["columns"]),
+        stored["once"],
+        bytes.fromhex(stored["key"]),
+        np.unique(np.concatenate(digests)).astype(np.int64),
     )
 
 

@@ -1,4 +1,4 @@
-"""Running time of a method by number of records, measured on samples in a few seconds."""
+"""The running time of a method by number of records, measured on samples in a few seconds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

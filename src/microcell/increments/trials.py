@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from microcell import progress
-from microcell._display import count, html_card, record_html, record_repr, short_repr
+from microcell._display import count, frame_of_rows, html_card, record_html, record_repr, short_repr
 from microcell._validation import as_points, as_weights, check_k, varying
 from microcell.errors import OptionError, TooFewRecordsError
 from microcell.kernels.arrays import sum_of_squares, total_sum_of_squares
 from microcell.methods.auto import choose_method, run_choice
 from microcell.methods.increments import add_batch, check_strategy
 from microcell.model import Floats, Integers
-from microcell.model._frames import frame_of_rows
 
 __all__ = ["Increment", "Increments", "measure_increment", "measure_increments"]
 

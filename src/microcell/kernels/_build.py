@@ -85,7 +85,9 @@ def parse(line: str) -> tuple[str, tuple[Any, ...]]:
 def _type_names() -> dict[str, Any]:
     """Return the names that the expressions in ``signatures.txt`` may use."""
     import_kernels()
-    names = {name: getattr(types, name) for name in ("int64", "uint64", "float32", "float64")}
+    names = {
+        name: getattr(types, name) for name in ("int32", "int64", "uint64", "float32", "float64")
+    }
     names |= {"bool": types.boolean, "readonly": lambda array: array.copy(readonly=True)}
     for module in list(sys.modules.values()):
         if module.__name__.startswith("microcell.kernels."):
@@ -116,7 +118,7 @@ def _compile_to_bytes(line: str) -> tuple[str, bytes]:
 
 
 def _forget_caches() -> None:
-    """Make a worker compile all kernels itself: numba cannot save a kernel that it has loaded."""
+    """Clear the caches of a worker, because numba cannot save a kernel that it has loaded."""
     import_kernels()
     for kernel in KERNELS.values():
         kernel._cache = NullCache()

@@ -62,7 +62,7 @@ event.register("numba:compile", _CompileNotice())
 
 
 KERNELS: dict[str, Any] = {}
-"""All kernels that Python code calls, by name, as far as their modules have been imported."""
+"""All kernels that Python code calls, by name. Only imported modules are covered."""
 
 
 def _compiled(function: Function, **options: Any) -> Function:

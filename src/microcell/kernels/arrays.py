@@ -12,6 +12,7 @@ __all__ = [
     "Integers",
     "Mask",
     "Seeds",
+    "ShortIntegers",
     "Singles",
     "centroids",
     "count_distinct",
@@ -27,6 +28,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Seeds = NDArray[np.uint64]
+ShortIntegers = NDArray[np.int32]
 Singles = NDArray[np.float32]
 
 EARTH_RADIUS = 6371.0088

@@ -1,10 +1,10 @@
-"""Cells as ordered balls: each takes the remaining records that it contains.
+"""Cells as ordered balls: each ball takes the remaining records that it contains.
 
 A ball must contain the records of its cell and none of a later one, and its centre must not reveal
-a record. Candidate centres are tried from far to near around the cell's *anchor*, the record whose
-nearest neighbours form the cell: close to the line through the anchor and the cell's centroid, then
-closer and closer to the anchor. If no ball separates the cell, because of ties, a ball takes as
-many records as the cell has, whether or not they belong to it.
+a record. Candidate centres are tried at decreasing distances from the cell's *anchor*, the record
+whose nearest neighbours form the cell: first close to the line through the anchor and the cell's
+centroid, then closer and closer to the anchor. If no ball separates the cell, because of ties, a
+ball takes as many records as the cell has, whether or not they belong to it.
 """
 
 from typing import NamedTuple
@@ -27,13 +27,15 @@ anchor could be computed.
 """
 
 _OF_THE_GAP = 0.225
-"""A centre within this share of the gap around the anchor's ball separates the same records."""
+"""If the centre moves by at most this share of the gap around the anchor's ball, the ball separates
+the same records.
+"""
 
 _ONE: int = np.int64(1)  # type: ignore[assignment]  # as ZERO is
 
 
 class Balls(NamedTuple):
-    """Balls so far: the first ``used[0]`` rows."""
+    """The balls made so far, in the first ``used[0]`` rows of each array."""
 
     centres: Floats
     radii: Floats
@@ -64,7 +66,7 @@ class Carving(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """Number of records of a cell nearer than all later ones, and two squared distances.
+    """Number of records of a cell nearer than all later records, and two squared distances.
 
     ``inside`` is that of the last of these records, ``outside`` that of the nearest later one.
     """
@@ -181,9 +183,9 @@ def _farthest(work: Carving, remaining: Integers, point: Floats) -> int:
 def _find_anchor(work: Carving, remaining: Integers, cell: int) -> _Fit:
     """Find the member with the most members nearer to it than later records (OUT: ``anchor``).
 
-    MDAV starts cells at the record farthest from the mean of the remaining ones, or from the
-    previous anchor; V-MDAV at the one farthest from the overall mean. Other records are tried if
-    these fail, which happens with weights, as they are unknown here.
+    MDAV starts a cell at the record farthest from the mean of the remaining records, or from the
+    previous anchor; V-MDAV starts at the record farthest from the overall mean. Other records are
+    tried if these fail, which can happen with weights, because they are not known here.
     """
     tried = np.empty(len(remaining) + 3, dtype=np.int64)
     tried[0] = _farthest(work, remaining, work.means[cell])
@@ -224,7 +226,7 @@ def _shift(work: Carving, length: float, target: Floats) -> None:
 def _try(work: Carving, remaining: Integers, needed: int, target: Floats) -> float:
     """Return the radius of a ball around the target that separates ``needed`` records of the cell.
 
-    Returns -1 if there is none or if a record is too close to the centre.
+    The result is -1 if there is none, or if a record is too close to the centre.
     """
     fit = _fit(work, remaining, target)
     if fit.held < needed:
@@ -300,7 +302,7 @@ def _grab(work: Carving, remaining: Integers, count: int, target: Floats) -> flo
 
 @inner_kernel
 def _find_nearest(work: Carving, remaining: Integers, count: int, target: Floats) -> Integers:
-    """Return the ``count`` nearest of all untaken records, farthest first (OUT: ``scratch``)."""
+    """Return the nearest ``count`` records without a ball, farthest first (OUT: ``scratch``)."""
     _scan(work, work.others, target, count)
     distances, rows, size = (
         work.scratch.distances[0, :count],

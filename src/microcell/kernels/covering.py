@@ -1,4 +1,4 @@
-"""Set partitioning by integer programming: choose sets that cover each element once."""
+"""Set partitioning: choose sets that cover each element once, and prices of its dual."""
 
 from typing import Any
 
@@ -7,13 +7,14 @@ import scipy
 
 from microcell.kernels.arrays import Floats, Integers, Mask
 
-__all__ = ["cover_once"]
+__all__ = ["cover_once", "cover_prices"]
 
 _SPLIT = 2.7
-"""If the relaxed problem takes more fractional sets than this, per set of the solution, give up."""
+"""Maximum number of fractional sets in the relaxed problem, relative to the sets of the solution.
+"""
 
 _WORTH = 0.07
-"""Reduced cost, relative to the mean cost, up to which a set is passed to the integer program."""
+"""Maximum reduced cost, relative to the mean cost, of a set that the integer program considers."""
 
 _PATIENCE = 120.0
 """Time limit of the solver in seconds; it usually needs a few, and at most half a minute on the
@@ -38,6 +39,25 @@ def cover_once(
     return chosen if once and costs[chosen].sum() < costs[incumbent].sum() else incumbent
 
 
+def cover_prices(
+    sets: list[Integers], costs: Floats, copies: Integers, seconds: float
+) -> tuple[Floats, float] | None:
+    """Return the element prices with the greatest sum such that no set is worth more than it costs.
+
+    This is the dual of covering each element as often as it has ``copies``; sets may repeat
+    elements. Also returns the optimal value. None if the solver does not finish in time.
+    """
+    relax: Any = scipy.optimize.linprog
+    solved = relax(
+        costs,
+        A_eq=_as_columns(sets, len(copies)),
+        b_eq=copies,
+        method="highs",
+        options={"time_limit": seconds} if seconds < np.inf else {},
+    )
+    return (solved.eqlin.marginals, float(solved.fun)) if solved.success else None
+
+
 def _worth_trying(
     matrix: "scipy.sparse.csc_array", costs: Floats, incumbent: Integers, seconds: float
 ) -> Integers:
@@ -53,7 +73,7 @@ def _worth_trying(
 
 
 def _split(shares: Floats) -> Mask:
-    """Return which sets have a fractional value in the relaxed solution."""
+    """Return a mask of the sets that have a fractional value in the relaxed solution."""
     return (shares > 1e-6) & (shares < 1 - 1e-6)
 
 
@@ -74,7 +94,9 @@ def _solve(matrix: "scipy.sparse.csc_array", costs: Floats, seconds: float) -> I
 
 
 def _as_columns(sets: list[Integers], n: int) -> "scipy.sparse.csc_array":
-    """Return a matrix with a column per set, 1 where the set contains the element."""
+    """Return a matrix with a column per set: how often the set contains the element."""
     ends = np.concatenate([[0], np.cumsum([len(members) for members in sets])])
     rows = np.concatenate(sets)
-    return scipy.sparse.csc_array((np.ones(len(rows)), rows, ends), shape=(n, len(sets)))
+    matrix = scipy.sparse.csc_array((np.ones(len(rows)), rows, ends), shape=(n, len(sets)))
+    matrix.sum_duplicates()
+    return matrix

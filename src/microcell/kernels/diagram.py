@@ -20,7 +20,7 @@ _FIRST = 12
 """Number of nearest lines to cut with first; in the plane a cell has six neighbours on average."""
 
 _TOLERANCE = 1e-14
-"""Relative to the longer side of the box: smaller differences are rounding errors."""
+"""Differences below this share of the longer side of the box are rounding errors."""
 
 
 class Polygons(NamedTuple):

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from microcell.kernels._jit import ZERO, inlined_kernel, inner_kernel, kernel
-from microcell.kernels.arrays import Floats, Integers, Singles
+from microcell.kernels._jit import ZERO, inner_kernel, kernel
+from microcell.kernels.arrays import Floats, Integers, ShortIntegers, Singles
 from microcell.kernels.groups import Blocks, Grouping, add_member, remove_member, renew_cell, worth
 
 __all__ = [
@@ -16,18 +16,21 @@ __all__ = [
     "exchange_until_none_helps",
     "find_cells_around",
     "find_near_cells",
+    "find_near_cells_in_runs",
     "find_near_records",
     "gain_of_moving",
+    "improve_near",
 ]
 
 LEAST_GAIN = 1e-12
-"""Gains below this share of the cells' worth are rounding errors."""
+"""Gains below this share of the worth of the cells are rounding errors."""
 
 
 MOST_TURNS = 100
 """Bound on the exchanges of a cell in one pass, per record that it can hold.
 
-Every exchange gains, so they end; rounding errors of extreme weights could feign gains forever.
+Every exchange gains, so a pass ends; but with extreme weights, rounding errors could look like
+gains forever.
 """
 
 
@@ -117,7 +120,7 @@ def _best_exchange(
 
 @inner_kernel
 def gain_of_moving(blocks: Blocks, a: int, slot: int, b: int, inner: float) -> float:
-    """Return how much the worth of both cells rises if the record moves from a to b.
+    """Return the rise in the worth of both cells if the record moves from a to b.
 
     ``inner`` is the inner product of the record and the sum of b.
     """
@@ -228,8 +231,8 @@ def find_cells_around(sites: Floats, around: Integers) -> None:
     """For each site, find the nearest ones in every direction (OUT: ``around``, (Q, 2 m, A)).
 
     Unused entries are -1. The direction of another site is the coordinate in which it differs most,
-    and the sign. The nearest sites alone may all belong to one cluster; these lead out of it. O(Q^2
-    m) time.
+    and the sign. The nearest sites alone may all belong to one cluster; these sites lead out of it.
+    O(Q^2 m) time.
     """
     count, m = sites.shape
     around[:] = -1
@@ -259,7 +262,9 @@ def _measure(means: Singles, first: int, width: int, cell: int, distances: Singl
 
 
 @inner_kernel
-def _insert(distance: float, other: int, nearest: Singles, rows: Integers) -> None:
+def _insert(
+    distance: float, other: int, nearest: Floats | Singles, rows: Integers | ShortIntegers
+) -> None:
     """Insert ``other`` among the nearest, dropping the last (OUT: ``nearest``, ``rows``)."""
     place = len(rows) - 1
     while place > 0 and nearest[place - 1] > distance:
@@ -269,34 +274,121 @@ def _insert(distance: float, other: int, nearest: Singles, rows: Integers) -> No
 
 
 @kernel
-def find_near_records(cells: Grouping, near_cells: Integers, near: Integers) -> None:
+def find_near_cells_in_runs(
+    means: Singles, starts: Integers, near_runs: Integers, first: int, last: int, near: Integers
+) -> None:
+    """Find near cells as :func:`find_near_cells` does, for many cells in spatial order (OUT).
+
+    Column ``i`` of ``means`` is the mean of cell i. Cells from ``starts[r]`` to ``starts[r + 1]``
+    are run r, and those of the runs ``near_runs[r]`` are examined. Runs ``first`` to ``last`` only.
+    """
+    longest = 0
+    for run in range(len(starts) - 1):
+        longest = max(longest, starts[run + 1] - starts[run])
+    distances = np.empty(longest, dtype=np.float32)
+    nearest = np.empty(near.shape[1], dtype=np.float32)
+    for run in range(first, last):
+        for cell in range(starts[run], starts[run + 1]):
+            nearest[:] = np.inf
+            near[cell, :] = -1
+            for other in near_runs[run]:
+                begin, width = starts[other], starts[other + 1] - starts[other]
+                _measure(means, begin, width, cell, distances)
+                for i in range(width):
+                    if distances[i] < nearest[-1] and begin + i != cell:
+                        _insert(distances[i], begin + i, nearest, near[cell])
+
+
+@kernel
+def find_near_records(
+    cells: Grouping, near_cells: Integers, first: int, last: int, near: ShortIntegers
+) -> None:
     """For each record, find the nearest others in its cell and near cells (OUT: ``near``).
 
-    Nearest first; if there are too few, they are repeated.
+    Nearest first; if there are too few, they are repeated. Cells ``first`` to ``last`` only.
     """
-    distances = np.empty(near.shape[1], dtype=np.float32)
-    for i in range(len(near)):
-        home, seen = cells.labels[i], ZERO
-        distances[:] = np.inf
-        for t in range(-1, near_cells.shape[1]):
-            cell = home if t < 0 else near_cells[home, t]
-            if cell < 0:
-                break
-            for slot in range(cells.sizes[cell]):
-                other = cells.members[cell, slot]
-                if other != i:
+    m, room = cells.points.shape[1], 0
+    for cell in range(first, last):
+        room = max(room, _count_candidates(cells, near_cells, cell))
+    rows, points = np.empty(room, dtype=np.int64), np.empty((m, room), dtype=np.float32)
+    distances, nearest = np.empty(room, dtype=np.float32), np.empty(near.shape[1], dtype=np.float32)
+    for home in range(first, last):
+        size = _gather_candidates(cells, near_cells, home, rows, points)
+        for slot in range(cells.sizes[home]):  # the members of the cell come first
+            row, seen = rows[slot], ZERO
+            nearest[:] = np.inf
+            _measure(points, 0, size, slot, distances)
+            for i in range(size):
+                if i != slot:
                     seen += 1
-                    distance = _squared_distance(cells, i, other)
-                    if distance < distances[-1]:
-                        _insert(distance, other, distances, near[i])
-        for t in range(seen, near.shape[1]):
-            near[i, t] = near[i, t % seen]
+                    if distances[i] < nearest[-1]:
+                        _insert(distances[i], rows[i], nearest, near[row])
+            for t in range(seen, near.shape[1]):
+                near[row, t] = near[row, t % seen]
 
 
-@inlined_kernel
-def _squared_distance(cells: Grouping, i: int, other: int) -> float:
-    out, p, q = 0.0, cells.points[i], cells.points[other]
-    v, w = 1 / cells.weights[i], 1 / cells.weights[other]
-    for j in range(len(p)):
-        out += (p[j] * v - q[j] * w) ** 2
-    return np.float32(out)  # type: ignore[return-value]
+@kernel
+def improve_near(
+    points: Floats, near: ShortIntegers, first: int, last: int, better: ShortIntegers
+) -> None:
+    """Find nearer records among the near ones of the near ones (OUT: ``better``).
+
+    Nearest first; if there are too few, they are repeated. Records ``first`` to ``last`` only. O(m)
+    for each of the at most w^2 candidates of a record with w near ones.
+    """
+    width = better.shape[1]
+    distances, seen = np.empty(width), np.full(len(points), -1, dtype=np.int32)
+    for i in range(first, last):
+        seen[i], size = i, ZERO
+        distances[:] = np.inf
+        for s in range(-1, near.shape[1]):
+            through = i if s < 0 else near[i, s]
+            for t in range(near.shape[1]):
+                other = near[through, t]
+                if seen[other] == i:
+                    continue
+                seen[other] = i
+                size += 1
+                distance = 0.0
+                for j in range(points.shape[1]):
+                    distance += (points[i, j] - points[other, j]) ** 2
+                if distance < distances[-1]:
+                    _insert(distance, other, distances, better[i])
+        for t in range(size, width):
+            better[i, t] = better[i, t % size]
+
+
+@inner_kernel
+def _count_candidates(cells: Grouping, near_cells: Integers, home: int) -> int:
+    """Count the records of a cell and its near cells."""
+    count = cells.sizes[home]
+    for cell in near_cells[home]:
+        if cell >= 0:
+            count += cells.sizes[cell]
+    return count  # type: ignore[no-any-return]
+
+
+@inner_kernel
+def _gather_candidates(
+    cells: Grouping, near_cells: Integers, home: int, rows: Integers, points: Singles
+) -> int:
+    """List the records of a cell and its near cells, and their points (OUT: ``rows``, ``points``).
+
+    Points are relative to the first, so that single precision suffices. Returns their number.
+    """
+    size, m = ZERO, cells.points.shape[1]
+    for t in range(-1, near_cells.shape[1]):
+        cell = home if t < 0 else near_cells[home, t]
+        if cell < 0:
+            break
+        for slot in range(cells.sizes[cell]):
+            row = cells.members[cell, slot]
+            rows[size] = row
+            origin = rows[0]
+            for j in range(m):
+                points[j, size] = (
+                    cells.points[row, j] / cells.weights[row]
+                    - cells.points[origin, j] / cells.weights[origin]
+                )
+            size += 1
+    return size

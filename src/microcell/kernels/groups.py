@@ -1,4 +1,4 @@
-"""Cells under search: their members, sums and norms.
+"""Cells during a search: their members, sums and norms.
 
 The worth of a cell is ||S||^2 / W, with the weighted sum S and total weight W of its members. The
 SSE is a constant minus the worth of all cells, so an exchange helps if it raises the worth.
@@ -87,7 +87,7 @@ def make_grouping(X: Floats, weights: Floats, labels: Integers, count: int, cap:
 
 @inlined_kernel
 def cost_of_swapping(cells: Grouping, x: int, y: int) -> float:
-    """Return by how much the SSE would rise if x and y swapped cells."""
+    """Return the rise in the SSE if x and y swapped cells."""
     a, b = cells.labels[x], cells.labels[y]
     p, q, s, t = cells.points[x], cells.points[y], cells.sums[a], cells.sums[b]
     with_a, with_b, square = 0.0, 0.0, 0.0
@@ -127,7 +127,7 @@ def _replace(cells: Grouping, cell: int, leaves: int, joins: int) -> None:
 
 @inner_kernel
 def cost_of_moving(cells: Grouping, x: int, b: int) -> float:
-    """Return by how much the SSE would rise if x moved to cell b, which may be empty."""
+    """Return the rise in the SSE if x moved to cell b, which may be empty."""
     a, w = cells.labels[x], cells.weights[x]
     p, s, t = cells.points[x], cells.sums[a], cells.sums[b]
     with_a, with_b, square = 0.0, 0.0, 0.0

@@ -23,7 +23,7 @@ _CLOSE = 1 + 1e-9
 _QUERIES_AT_A_TIME = 1024
 
 _MANY = 500
-"""With more queries than this the tree is searched by several threads."""
+"""Number of queries from which several threads search the tree."""
 
 _RIVALS = 1000
 """Minimum number of points that each true match is compared with first."""
@@ -31,12 +31,14 @@ _RIVALS = 1000
 _RIVALS_AT_A_TIME = 4096
 
 _FEW_PAIRS = 1_000_000
-"""Up to this many pairs of query and point, all distances take less time than loading the tree."""
+"""Number of pairs of query and point up to which computing all distances is faster than loading the
+tree.
+"""
 
 _PAIRS_AT_A_TIME = 100_000
 
 _FEW_DIMENSIONS = 4
-"""Up to this many dimensions a tree is faster than comparing with rivals."""
+"""Number of dimensions up to which a tree is faster than comparing with rivals."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,7 @@ class Links:
 def count_links(
     originals: Floats, published: Floats, sizes: Integers, true_match: Integers
 ) -> Links:
-    """Return the probability that a nearest published record is the original's own.
+    """Return the probability that a randomly chosen nearest published record is the right one.
 
     The probability is 1 / (records at the nearest distance) if the true match is among the nearest,
     otherwise 0: distance-based record linkage (Domingo-Ferrer and Torra 2001), in expectation over
@@ -130,7 +132,7 @@ def _sample(published: Floats) -> Floats:
 
 
 def _unbeaten(queries: Floats, published: Floats, true_match: Integers, rivals: Floats) -> Integers:
-    """Return the queries without a rival that is certainly nearer than their true match.
+    """Return the queries for which no rival is certainly nearer than the true match.
 
     Squared distances are expanded to |x|^2 - 2 xy + |y|^2, a matrix product, and its possible
     rounding error is credited to the true match. Time O(q r m), at the speed of matrix products.

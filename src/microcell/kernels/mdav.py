@@ -26,9 +26,8 @@ __all__ = [
 
 
 _FADED = 2.0**-24
-"""The sums are computed again when less than this share of their weight remains.
-
-What is left after subtracting much larger weights would be rounding errors.
+"""The sums are computed again when less than this share of their weight remains: after subtracting
+much larger weights, mostly rounding errors would be left.
 """
 
 
@@ -175,10 +174,12 @@ def mdav_rounds(
 
 
 FIRST = -1
-"""Stands for the next reference record when it is the one farthest from the mean."""
+"""Placeholder for a reference record that is the one farthest from the mean."""
 
 SHORT, EXHAUSTED = -2, -3
-"""The scratch is too small for the next cell; or all remaining records are too few for it."""
+"""Reasons for stopping: the scratch is too small for the next cell, or too few records remain for
+it.
+"""
 
 
 @kernel
@@ -298,9 +299,9 @@ def grow_cells_of_persons(
 ) -> int:
     """Make up to ``rounds`` cells of k distinct persons each (OUT: all arrays).
 
-    Like :func:`grow_cells`: a cell takes the records nearest to its reference, in order, until
-    they are about k persons. The last cell takes all remaining records, as soon as another cell
-    would leave fewer than k persons. With one record per person these are the cells of MDAV.
+    Like :func:`grow_cells`: a cell takes the records nearest to its reference, in order, until it
+    has k distinct persons. The last cell takes all remaining records, as soon as another cell would
+    leave fewer than k persons. With one record per person these are the cells of MDAV.
     """
     m = points.blocks.shape[1]
     mean, target = np.empty(m), np.empty(m)
@@ -336,9 +337,9 @@ def grow_cells_of_persons(
 
 @inner_kernel
 def _count_until(people: People, row: int, nearest: Integers, k: int) -> tuple[int, int]:
-    """Return how many records it takes to have k persons, and the persons that are left then.
+    """Return how many of the nearest records have k persons, and the number of persons left then.
 
-    The size is -1 if the nearest records are about fewer than k persons.
+    The size is -1 if the nearest records have fewer than k persons.
     """
     people.turn[0] += 1
     distinct, size, position = 0, -1, 0

@@ -22,7 +22,7 @@ __all__ = [
 
 _BLOCK = 256
 _CAUTION = 1 - 1e-9
-"""Lower bounds are reduced a little, because they are rounded differently from the costs."""
+"""Factor that reduces lower bounds a little, because they are rounded differently from costs."""
 
 _GENEROSITY = 1 + 1e-4
 """Margin for the rounding errors of sums in single precision."""
@@ -34,7 +34,7 @@ class Layout(NamedTuple):
     columns: Floats
     """(m, G): centroids, in the order of the blocks."""
     singles: Singles
-    """(m, G): the same in single precision, for a first look."""
+    """(m, G): the centroids in single precision, for a first comparison."""
     slack: Floats
     """(1,): maximum error of a distance in single precision."""
     masses: Floats
@@ -117,9 +117,9 @@ def _halve(centroids: Floats, cells: Integers) -> list[Integers]:
 def find_cheapest(layout: Layout, cells: Integers, partners: Integers, costs: Floats) -> None:
     """Find the cheapest partner of each of ``cells`` to merge with (OUT: ``partners``, ``costs``).
 
-    The partner is -1 if there is none. Among neighbours at the same cost it is the next by number,
-    wrapping around; with the lowest for all, equal cells would all choose the same one. O(G m) per
-    cell at worst.
+    The partner is -1 if there is none. Ties go to the next neighbour by number, wrapping around: if
+    all cells preferred the lowest, equal cells would all choose the same partner. O(G m) per cell
+    at worst.
     """
     reach, lane = np.empty(len(layout.least)), np.empty(_BLOCK, dtype=np.float32)
     for q in range(len(cells)):
@@ -208,7 +208,7 @@ def _cost(layout: Layout, place: int, other: int) -> float:
 
 
 class Sites(NamedTuple):
-    """Cells that take records; ``blocks[b, j, i]`` is column j of centroid ``b * BLOCK + i``."""
+    """Cells that can grow; ``blocks[b, j, i]`` is column j of centroid ``b * BLOCK + i``."""
 
     blocks: Floats
     sums: Floats

@@ -1,9 +1,9 @@
-"""Rules that cells under search must satisfy, and by how much a cell breaks them (its debt).
+"""Rules that cells must satisfy during a search, and the amount by which a cell violates them.
 
-A rule has up to three parts, each of which may be missing: a minimum number of distinct persons,
-limits on confidential columns (:data:`DISTINCT` and the others), and a predicate of the members'
-traits. The debt of a cell is 0 if it satisfies the rule. It is computed from the values of the
-cell's members, in O(size) for columns of few values, and O(size log size) otherwise.
+A rule has up to three parts, each of which is optional: a minimum number of distinct persons,
+limits on confidential columns (:data:`DISTINCT` and the others), and a predicate on the traits of
+the members. The violation of a cell is 0 if it satisfies the rule. It is computed from the values
+of the members, in O(size) for columns with few values and in O(size log size) for others.
 """
 
 from collections.abc import Sequence
@@ -23,21 +23,21 @@ __all__ = [
     "ENTROPY",
     "KINDS",
     "RECURSIVE",
-    "Room",
     "Rule",
     "Values",
-    "cell_debts",
+    "Workspace",
+    "cell_violations",
     "counts_persons_only",
-    "debt",
-    "debts_of",
     "is_active",
-    "is_kin",
+    "is_neutral",
     "keeps_persons",
-    "make_room",
     "make_rule",
+    "make_workspace",
     "no_rule",
     "take_rows",
     "trait_rule",
+    "violation",
+    "violations_of",
 ]
 
 DISTINCT, ENTROPY, RECURSIVE, CLOSENESS, DIVERGENCE, DISCLOSURE = range(6)
@@ -52,14 +52,14 @@ RECURSIVE_C = 3.0
 """The constant c of recursive (c, l)-diversity."""
 
 _FEW_VALUES = 64
-"""Columns of at most this many values are counted in a histogram; others are sorted."""
+"""Columns with at most this many values are counted in a histogram; others are sorted."""
 
 _VETO = 1e30
-"""Default price of debt, so high that debt never rises."""
+"""Default penalty, so high that a violation never rises."""
 
 
 class Rule(NamedTuple):
-    """Conditions on cells, with the data of each record that they concern."""
+    """Conditions on cells, with the data of the records that they need."""
 
     traits: Floats
     """(n, t): traits of each record; no columns if there is no predicate."""
@@ -74,10 +74,12 @@ class Rule(NamedTuple):
     ``people`` plus the person, so that each person counts once per value."""
     people: int
     """Number of persons; 0 if every record counts."""
-    kin: Integers
-    """(n,): records of one number have the same or similar confidential values."""
+    similar: Integers
+    """(n,): group number; records of a group have the same or similar confidential values."""
     limits: Floats
-    """(q, KINDS): limits on each confidential column; 0 (at least) or infinity (at most): none."""
+    """(q, KINDS): limits on each confidential column. 0 as a minimum or infinity as a maximum means
+    no limit.
+    """
     ordered: Integers
     """(q,): 1 if the order of the column's values matters."""
     starts: Integers
@@ -89,8 +91,8 @@ class Rule(NamedTuple):
     sums: Floats
     """(V + q,): prefix sums of ``cumulative`` by column, from 0; those of column c start at
     ``starts[c] + c``."""
-    price: float
-    """SSE that one unit of debt is worth."""
+    penalty: float
+    """Penalty, in SSE, for one unit of violation."""
 
 
 class Values(NamedTuple):
@@ -105,8 +107,8 @@ class Values(NamedTuple):
     totals: Floats | None = None
 
 
-class Room(NamedTuple):
-    """Working memory for the values of one cell."""
+class Workspace(NamedTuple):
+    """Preallocated working memory for the values of one cell."""
 
     keys: Integers
     values: Integers
@@ -115,12 +117,12 @@ class Room(NamedTuple):
 
 
 def no_rule(rows: int) -> Rule:
-    """Return the rule that all cells satisfy."""
+    """Return a rule without conditions."""
     return make_rule(rows)
 
 
 def trait_rule(traits: Floats, allowed: int) -> Rule:
-    """Return the rule that the predicate at this address holds for the members' traits."""
+    """Return the rule that the predicate at this address holds for the traits of the members."""
     return make_rule(len(traits))._replace(traits=traits, allowed=allowed)
 
 
@@ -130,7 +132,7 @@ def make_rule(
     *,
     persons: Integers | None = None,
     least: int = 0,
-    kin: Integers | None = None,
+    similar: Integers | None = None,
 ) -> Rule:
     """Return the rule that limits confidential columns and requires ``least`` distinct persons.
 
@@ -154,7 +156,7 @@ def make_rule(
         np.int64(0 if persons is None else least),  # type: ignore[arg-type]
         keys,
         np.int64(people),  # type: ignore[arg-type]
-        np.zeros(rows, dtype=np.int64) if kin is None else kin.astype(np.int64),
+        np.zeros(rows, dtype=np.int64) if similar is None else similar.astype(np.int64),
         np.array([column.limits for column in columns], dtype=np.float64).reshape(-1, KINDS),
         np.array([column.ordered for column in columns], dtype=np.int64),
         np.cumsum([0, *map(len, totals)]).astype(np.int64),
@@ -166,24 +168,24 @@ def make_rule(
 
 
 def take_rows(rule: Rule, rows: Integers) -> Rule:
-    """Return the rule for some of the records; the distribution of the table stays the same."""
+    """Return the rule restricted to some records; the distribution of the table is unchanged."""
     return rule._replace(
         traits=rule.traits[rows],
         persons=rule.persons[rows] if len(rule.persons) else rule.persons,
         keys=np.ascontiguousarray(rule.keys[:, rows]),
-        kin=rule.kin[rows],
+        similar=rule.similar[rows],
     )
 
 
 @kernel
-def cell_debts(cells: Grouping, rule: Rule) -> Floats:
-    """Return the debt of each cell; 0 for cells that satisfy the rule. O(n log n)."""
-    return debts_of(cells, rule, make_room(cells, rule))
+def cell_violations(cells: Grouping, rule: Rule) -> Floats:
+    """Return the violation of each cell; 0 for cells that satisfy the rule. O(n log n)."""
+    return violations_of(cells, rule, make_workspace(cells, rule))
 
 
 @inner_kernel
 def is_active(rule: Rule) -> bool:
-    """Return whether there is a condition at all."""
+    """Return whether the rule has any condition."""
     return rule.traits.shape[1] > 0 or rule.least > 0 or len(rule.keys) > 0
 
 
@@ -195,7 +197,7 @@ def counts_persons_only(rule: Rule) -> bool:
 
 @inner_kernel
 def keeps_persons(cells: Grouping, rule: Rule, leaves: int, joins: int) -> bool:
-    """Return whether a cell keeps enough persons if a record leaves and one joins (-1: none)."""
+    """Return whether a cell has enough persons after one record leaves and one joins (-1: none)."""
     cell, person = cells.labels[leaves], rule.persons[leaves]
     joining = rule.persons[joins] if joins >= 0 else np.int64(-1)
     if joining == person:
@@ -219,8 +221,8 @@ def keeps_persons(cells: Grouping, rule: Rule, leaves: int, joins: int) -> bool:
 
 
 @inlined_kernel
-def is_kin(rule: Rule, x: int, y: int) -> bool:
-    """Return whether exchanging x and y certainly leaves every debt as it is."""
+def is_neutral(rule: Rule, x: int, y: int) -> bool:
+    """Return whether exchanging x and y certainly changes no violation."""
     if rule.traits.shape[1] > 0 or len(rule.persons) > 0:
         return False
     same = True
@@ -230,10 +232,10 @@ def is_kin(rule: Rule, x: int, y: int) -> bool:
 
 
 @inner_kernel
-def make_room(cells: Grouping, rule: Rule) -> Room:
+def make_workspace(cells: Grouping, rule: Rule) -> Workspace:
     """Allocate working memory for any cell."""
     size = cells.members.shape[1] + 1 if is_active(rule) else 1
-    return Room(
+    return Workspace(
         np.empty(size, dtype=np.int64),
         np.empty(max(size, _FEW_VALUES), dtype=np.int64),
         np.empty(max(size, _FEW_VALUES), dtype=np.int64),
@@ -242,106 +244,108 @@ def make_room(cells: Grouping, rule: Rule) -> Room:
 
 
 @inner_kernel
-def debts_of(cells: Grouping, rule: Rule, room: Room) -> Floats:
-    """Return the debt of each cell."""
-    debts = np.zeros(len(cells.sizes))
+def violations_of(cells: Grouping, rule: Rule, scratch: Workspace) -> Floats:
+    """Return the violation of each cell."""
+    violations = np.zeros(len(cells.sizes))
     if is_active(rule):
-        for cell in range(len(debts)):
-            debts[cell] = debt(cells, cell, rule, -1, -1, room)
-    return debts
+        for cell in range(len(violations)):
+            violations[cell] = violation(cells, cell, rule, -1, -1, scratch)
+    return violations
 
 
 @inner_kernel
-def debt(cells: Grouping, cell: int, rule: Rule, leaves: int, joins: int, room: Room) -> float:
-    """Return the debt of a cell after one record leaves and one joins (-1: none).
+def violation(
+    cells: Grouping, cell: int, rule: Rule, leaves: int, joins: int, scratch: Workspace
+) -> float:
+    """Return the violation of a cell after one record leaves and one joins (-1: none).
 
     An empty cell has none.
     """
-    size = _gather(cells, cell, leaves, joins, room)
+    size = _gather(cells, cell, leaves, joins, scratch)
     if size == 0:
         return 0.0
-    owed = 0.0
+    amount = 0.0
     if rule.traits.shape[1] > 0:
-        owed += _trait_debt(rule, size, room)
+        amount += _trait_violation(rule, size, scratch)
     for c in range(len(rule.keys)):
         if rule.people == 0 and rule.starts[c + 1] - rule.starts[c] <= _FEW_VALUES:
-            runs, total = _count(rule, c, size, room)
+            runs, total = _count(rule, c, size, scratch)
         else:
-            runs, total = _sort(rule, c, size, room)
-        owed += _column_debt(rule, c, runs, total, room)
+            runs, total = _sort(rule, c, size, scratch)
+        amount += _column_violation(rule, c, runs, total, scratch)
     if rule.least > 0:
-        owed += max(0, rule.least - _count_persons(rule, size, room))
-    return owed
+        amount += max(0, rule.least - _count_persons(rule, size, scratch))
+    return amount
 
 
 @inlined_kernel
-def _gather(cells: Grouping, cell: int, leaves: int, joins: int, room: Room) -> int:
-    """List the members of the cell after the exchange (OUT: ``room.keys``); return their number."""
+def _gather(cells: Grouping, cell: int, leaves: int, joins: int, scratch: Workspace) -> int:
+    """List the members of the cell after the exchange (OUT: ``scratch.keys``); return the count."""
     size = ZERO
     for i in range(cells.sizes[cell]):
         row = cells.members[cell, i]
         if row != leaves:
-            room.keys[size] = row
+            scratch.keys[size] = row
             size += 1
     if joins >= 0:
-        room.keys[size] = joins
+        scratch.keys[size] = joins
         size += 1
     return size
 
 
 @inner_kernel
-def _trait_debt(rule: Rule, size: int, room: Room) -> float:
+def _trait_violation(rule: Rule, size: int, scratch: Workspace) -> float:
     columns = rule.traits.shape[1]
     values = np.empty((size, columns))
     for i in range(size):
         for j in range(columns):
-            values[i, j] = rule.traits[room.keys[i], j]
+            values[i, j] = rule.traits[scratch.keys[i], j]
     return 0.0 if holds(rule.allowed, values.ctypes.data, size, columns) != 0 else 1.0
 
 
 @inner_kernel
-def _count_persons(rule: Rule, size: int, room: Room) -> int:
+def _count_persons(rule: Rule, size: int, scratch: Workspace) -> int:
     """Count the distinct persons among the members."""
     for i in range(size):
-        room.values[i] = rule.persons[room.keys[i]]
-    _sort_numbers(room.values, size)
+        scratch.values[i] = rule.persons[scratch.keys[i]]
+    _sort_numbers(scratch.values, size)
     persons = 1
     for i in range(1, size):
-        persons += room.values[i] != room.values[i - 1]
+        persons += scratch.values[i] != scratch.values[i - 1]
     return persons
 
 
 @inlined_kernel
-def _count(rule: Rule, c: int, size: int, room: Room) -> tuple[int, int]:
-    """Count each value of column c that occurs (OUT: ``room.values``, ``room.counts``)."""
+def _count(rule: Rule, c: int, size: int, scratch: Workspace) -> tuple[int, int]:
+    """Count each value of column c that occurs (OUT: ``scratch.values``, ``scratch.counts``)."""
     codes, runs = rule.keys[c], ZERO
     for i in range(size):
-        room.histogram[codes[room.keys[i]]] += 1
+        scratch.histogram[codes[scratch.keys[i]]] += 1
     for code in range(rule.starts[c + 1] - rule.starts[c]):
-        if room.histogram[code] > 0:
-            room.values[runs], room.counts[runs] = code, room.histogram[code]
-            room.histogram[code] = 0
+        if scratch.histogram[code] > 0:
+            scratch.values[runs], scratch.counts[runs] = code, scratch.histogram[code]
+            scratch.histogram[code] = 0
             runs += 1
     return runs, size
 
 
 @inner_kernel
-def _sort(rule: Rule, c: int, size: int, room: Room) -> tuple[int, int]:
-    """Do the same as :func:`_count` by sorting; with persons, each counts once per value."""
+def _sort(rule: Rule, c: int, size: int, scratch: Workspace) -> tuple[int, int]:
+    """Count like :func:`_count`, but by sorting; with persons, each counts once per value."""
     for i in range(size):
-        room.values[i] = rule.keys[c, room.keys[i]]
-    _sort_numbers(room.values, size)
+        scratch.values[i] = rule.keys[c, scratch.keys[i]]
+    _sort_numbers(scratch.values, size)
     runs, total, last = ZERO, ZERO, np.int64(-1)
     for i in range(size):
-        key = room.values[i]
+        key = scratch.values[i]
         if rule.people > 0 and key == last:
             continue
         last = key
         value = key // rule.people if rule.people > 0 else key
-        if runs > 0 and room.values[runs - 1] == value:
-            room.counts[runs - 1] += 1
+        if runs > 0 and scratch.values[runs - 1] == value:
+            scratch.counts[runs - 1] += 1
         else:
-            room.values[runs], room.counts[runs] = value, 1
+            scratch.values[runs], scratch.counts[runs] = value, 1
             runs += 1
         total += 1
     return runs, total
@@ -364,47 +368,49 @@ def _sort_numbers(numbers: Integers, size: int) -> None:
 
 
 @inner_kernel
-def _column_debt(rule: Rule, c: int, runs: int, total: int, room: Room) -> float:
-    """Return by how much the counted values miss the limits on the column.
+def _column_violation(rule: Rule, c: int, runs: int, total: int, scratch: Workspace) -> float:
+    """Return the amount by which the counted values miss the limits on the column.
 
-    Missing diversity is counted in values; what exceeds a distance is multiplied by the records, so
-    that joining two cells with the same distribution leaves the debt as it is.
+    Missing diversity is counted in values. The excess over a distance is multiplied by the number
+    of records, so that joining two cells with the same distribution does not change the total.
     """
-    limits, owed = rule.limits[c], max(0.0, rule.limits[c, DISTINCT] - runs)
+    limits, amount = rule.limits[c], max(0.0, rule.limits[c, DISTINCT] - runs)
     if limits[ENTROPY] > 0:
         entropy = 0.0
         for i in range(runs):
-            share = room.counts[i] / total
+            share = scratch.counts[i] / total
             entropy -= share * np.log(share)
-        owed += max(0.0, limits[ENTROPY] - np.exp(entropy))
+        amount += max(0.0, limits[ENTROPY] - np.exp(entropy))
     if limits[CLOSENESS] < np.inf:
         distance = (
-            _ordered_distance(rule, c, runs, total, room)
+            _ordered_distance(rule, c, runs, total, scratch)
             if rule.ordered[c]
-            else _nominal_distance(rule, c, runs, total, room)
+            else _nominal_distance(rule, c, runs, total, scratch)
         )
-        owed += total * max(0.0, distance - limits[CLOSENESS])
+        amount += total * max(0.0, distance - limits[CLOSENESS])
     if limits[DIVERGENCE] < np.inf or limits[DISCLOSURE] < np.inf:
-        divergence, disclosure = _log_ratios(rule, c, runs, total, room)
-        owed += total * max(0.0, divergence - limits[DIVERGENCE])
-        owed += total * max(0.0, disclosure - limits[DISCLOSURE])
+        divergence, disclosure = _log_ratios(rule, c, runs, total, scratch)
+        amount += total * max(0.0, divergence - limits[DIVERGENCE])
+        amount += total * max(0.0, disclosure - limits[DISCLOSURE])
     if limits[RECURSIVE] > 0:
-        owed += max(0.0, limits[RECURSIVE] - _recursive_diversity(runs, total, room))
-    return owed  # type: ignore[no-any-return]
+        amount += max(0.0, limits[RECURSIVE] - _recursive_diversity(runs, total, scratch))
+    return amount  # type: ignore[no-any-return]
 
 
 @inlined_kernel
-def _nominal_distance(rule: Rule, c: int, runs: int, total: int, room: Room) -> float:
+def _nominal_distance(rule: Rule, c: int, runs: int, total: int, scratch: Workspace) -> float:
     """Return sum |p_c - p| / 2, the sum of the positive p_c - p."""
     distance, first = 0.0, rule.starts[c]
     records = rule.cumulative[rule.starts[c + 1] - 1]
     for i in range(runs):
-        distance += max(0.0, room.counts[i] / total - rule.totals[first + room.values[i]] / records)
+        distance += max(
+            0.0, scratch.counts[i] / total - rule.totals[first + scratch.values[i]] / records
+        )
     return distance
 
 
 @inner_kernel
-def _ordered_distance(rule: Rule, c: int, runs: int, total: int, room: Room) -> float:
+def _ordered_distance(rule: Rule, c: int, runs: int, total: int, scratch: Workspace) -> float:
     """Return sum |F_c - F| / (v - 1), F the cumulative shares of the v values.
 
     F_c is constant from one value of the cell to the next, so F crosses it once in between.
@@ -414,12 +420,12 @@ def _ordered_distance(rule: Rule, c: int, runs: int, total: int, room: Room) -> 
         return 0.0
     sums = rule.sums[first + c : first + c + values + 1]
     records = rule.cumulative[first + values - 1]
-    distance, below = sums[room.values[0]], ZERO
+    distance, below = sums[scratch.values[0]], ZERO
     for i in range(runs):
-        below += room.counts[i]
+        below += scratch.counts[i]
         level = below * records / total
-        start = room.values[i]
-        end = room.values[i + 1] if i + 1 < runs else values
+        start = scratch.values[i]
+        end = scratch.values[i + 1] if i + 1 < runs else values
         low, high = start, end
         while low < high:
             middle = (low + high) // 2
@@ -433,24 +439,26 @@ def _ordered_distance(rule: Rule, c: int, runs: int, total: int, room: Room) -> 
 
 
 @inner_kernel
-def _log_ratios(rule: Rule, c: int, runs: int, total: int, room: Room) -> tuple[float, float]:
+def _log_ratios(
+    rule: Rule, c: int, runs: int, total: int, scratch: Workspace
+) -> tuple[float, float]:
     """Return sum p_c log2(p_c / p) and the largest |log2(p_c / p)|."""
     first, divergence, largest = rule.starts[c], 0.0, 0.0
     records = rule.cumulative[rule.starts[c + 1] - 1]
     for i in range(runs):
-        share = room.counts[i] / total
-        ratio = np.log2(share * (records / rule.totals[first + room.values[i]]))
+        share = scratch.counts[i] / total
+        ratio = np.log2(share * (records / rule.totals[first + scratch.values[i]]))
         divergence += share * ratio
         largest = max(largest, abs(ratio))
     return divergence, largest
 
 
 @inner_kernel
-def _recursive_diversity(runs: int, total: int, room: Room) -> int:
+def _recursive_diversity(runs: int, total: int, scratch: Workspace) -> int:
     """Return the largest l with r_1 < c (r_l + ... + r_m), at least 1; sorts the counts."""
-    _sort_numbers(room.counts, runs)
-    largest, remaining, diversity = room.counts[runs - 1], total, 0
+    _sort_numbers(scratch.counts, runs)
+    largest, remaining, diversity = scratch.counts[runs - 1], total, 0
     for i in range(runs - 1, -1, -1):
         diversity += RECURSIVE_C * remaining > largest
-        remaining -= room.counts[i]
+        remaining -= scratch.counts[i]
     return max(1, diversity)

@@ -144,7 +144,7 @@ def take_out(points: Points, row: int) -> None:
 
 @inner_kernel
 def put_back(points: Points, row: int, values: Floats) -> None:
-    """Return a removed record to the remaining ones."""
+    """Put a removed record back among the remaining ones."""
     place = points.left[0]
     block, lane = divmod(place, BLOCK)
     for j in range(len(values)):

@@ -1,10 +1,10 @@
 """Costs for power cells of given sizes, by shortest paths (exact) or Newton's method (fast).
 
-A point goes to the cell of least distance plus cost, so the sizes are a function of the costs.
-:func:`meet_bounds` moves points along shortest paths between cells until all sizes are within their
-bounds. :func:`balance_costs` uses Newton's method, estimating the Jacobian from the points that
-each cell would lose first; it is fast and close for large cells, and leaves a point or two per cell
-for the exact method.
+A point goes to the cell with the least distance plus cost, so the sizes are a function of the
+costs. :func:`meet_bounds` moves points along shortest paths between cells until all sizes are
+within their bounds. :func:`balance_costs` uses Newton's method, estimating the Jacobian from the
+points that each cell would lose first; it is fast and accurate for large cells, and leaves a point
+or two per cell to the exact method.
 
 The distance is squared Euclidean, or the sum of absolute differences if ``absolute``, times the
 ``scales`` of the point. Bounds and costs belong together: a cost may be positive only if the size
@@ -32,7 +32,9 @@ __all__ = [
 ]
 
 _TIE = 1e-12
-"""Two cells tie for a point if they differ by less than this share of the terms involved."""
+"""Two cells tie for a point if their distances plus costs differ by less than this share of the
+terms.
+"""
 
 
 @inner_kernel
@@ -92,7 +94,7 @@ def choose_again(
     highs: Integers,
     labels: Integers,
 ) -> int:
-    """Move every point to its cell of least distance plus cost (OUT: ``labels``).
+    """Move every point to the cell with the least distance plus cost (OUT: ``labels``).
 
     Returns how many points moved. A point stays if its cell ties with the best; a point that moves
     to tied cells prefers one below its upper bound, so that equal points spread. O(n Q m).
@@ -275,13 +277,13 @@ def _renew(flow: _Flow, q: int, a: int) -> None:
 
 @inlined_kernel
 def _excess(flow: _Flow, q: int) -> int:
-    """Return how many points a cell has above the bound that its cost allows."""
+    """Return the number of points in a cell above the bound that its cost allows."""
     return flow.sizes[q] - (flow.lows[q] if flow.costs[q] < 0 else flow.highs[q])  # type: ignore[no-any-return]
 
 
 @inlined_kernel
 def _deficit(flow: _Flow, q: int) -> int:
-    """Return how many points a cell has below the bound that its cost allows."""
+    """Return the number of points that a cell lacks below the bound that its cost allows."""
     return (flow.highs[q] if flow.costs[q] > 0 else flow.lows[q]) - flow.sizes[q]  # type: ignore[no-any-return]
 
 
@@ -495,10 +497,10 @@ def meet_bounds(
 ) -> int:
     """Move points until all sizes are within their bounds (OUT: ``labels``, ``costs``).
 
-    Returns the number of arcs examined, or -1 if there is no path. Every point must be, and stays,
-    in a cell of least distance plus cost among those ``near`` its own. Cells above the bound that
-    their cost allows push points out, then cells below pull points in; each push costs a shortest
-    path.
+    Returns the number of arcs examined, or -1 if there is no path. Every point must be in a cell
+    with the least distance plus cost among those ``near`` its own, and remains in such a cell.
+    Cells above the bound that their cost allows push points out, then cells below pull points in;
+    each push costs a shortest path.
     """
     count, looks = len(sites), 0
     flow = _lay_out(X, scales, absolute, sites, costs, lows, highs, labels, near)
@@ -574,7 +576,7 @@ def centre_costs(
 
 
 _LOST = 0.05
-"""To estimate derivatives, a cost is raised until its cell would lose this share of its points."""
+"""Share of its points that a cell would lose when its cost is raised to estimate derivatives."""
 
 _DENSE = 400
 """Up to this many cells the Jacobian's eigenvalues are computed; beyond, conjugate gradients are
@@ -583,7 +585,8 @@ used."""
 _STEPS, _HALVINGS, _ARMIJO = 30, 8, 1e-4
 
 _HARDLY = 0.95
-"""Stop after a step that leaves more than this share of ||p||^2; the exact method is then faster.
+"""Newton's method stops after a step that leaves more than this share of ||p||^2: the exact method
+is then faster.
 """
 
 

@@ -12,7 +12,9 @@ from microcell.kernels.scans import BLOCK, lay_out, measure
 __all__ = ["MOST_TREE_DIMENSIONS", "nearest_rows"]
 
 MOST_TREE_DIMENSIONS = 10
-"""With more dimensions a search tree visits most of its points, and a scan is faster."""
+"""Number of dimensions up to which a search tree is used. With more, it would visit most of its
+points, and a scan is faster.
+"""
 
 _CLOSE = 1 + 1e-9
 """The tree rounds differently, so points within this factor of its nearest are remeasured."""

@@ -36,7 +36,7 @@ def best_cuts(x: Floats, weights: Floats, k: int) -> Integers:
 
 @kernel
 def best_cuts_of_persons(x: Floats, weights: Floats, persons: Integers, k: int) -> Integers:
-    """Return the same as :func:`best_cuts` for cells of at least k distinct persons.
+    """Return the cuts as :func:`best_cuts` does, for cells of at least k distinct persons.
 
     A last cell that can be divided into two cells of k persons is never better than the two, so it
     is extended to the left only until it can.

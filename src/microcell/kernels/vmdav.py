@@ -124,7 +124,7 @@ def _nearest_member(growth: Growth, size: int) -> int:
 def _extend(
     points: Points, k: int, gamma: float, growth: Growth, label: int, labels: Integers
 ) -> None:
-    """Add records to a cell of k while they are near it.
+    """Extend a cell of k by records that are near it.
 
     A record joins if its squared distance is below gamma times that to the other remaining records.
     """

@@ -1,4 +1,4 @@
-"""Local search over cells of candidates that keeps every cell within its failure limit.
+"""Local search over cells of survey candidates that keeps every cell within the failure limit.
 
 A cell's failure is linear in the participation q of one candidate: (1 - q) f + q g, with
 f = P{0 < K < k} and g = P{K <= k-2} of the others. Once f and g are known for every candidate, it
@@ -30,7 +30,7 @@ __all__ = ["Odds", "exchange_within_limit", "find_odds", "make_odds"]
 
 
 class Odds(NamedTuple):
-    """Failure of each cell of :class:`Blocks`, with and without each member.
+    """Failure probability of each cell of :class:`Blocks`, with and without each member.
 
     The weights of the blocks are participation probabilities.
     """
@@ -95,7 +95,7 @@ def find_odds(blocks: Blocks, cell: int, odds: Odds) -> None:
 
 
 class Pulls(NamedTuple):
-    """Pull of the current cell on the members of each near cell."""
+    """How much nearer the members of each nearby cell are to the current cell than to their own."""
 
     pulls: Floats
     """(near, cap): v (|y-b|^2 - |y-a|^2)."""

@@ -1,21 +1,17 @@
-"""Column kinds: everything that differs between numbers, dates, categories, codes and locations.
+"""Column kinds: everything that differs between numbers, dates, categories, codes and so on.
 
 :class:`~microcell.kinds.base.Kind` is the interface, with one module per kind and :data:`KINDS` as
-the registry. To add a kind, write a module with a subclass and list an instance below.
+the registry. To add a kind, write a module with a subclass decorated with
+:func:`~microcell.kinds.base.register`.
 """
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 from microcell.kinds.base import Kind, Reading
-from microcell.kinds.codes import CodeKind
-from microcell.kinds.column import Column
-from microcell.kinds.dates import DatetimeKind
-from microcell.kinds.encoded import EncodedColumn, Layout
+from microcell.kinds.column import KINDS, Column, EncodedColumn, Layout, kind_of
 from microcell.kinds.groups import Groups
-from microcell.kinds.location import LocationKind
 from microcell.kinds.names import CategoricalKind
-from microcell.kinds.nominal import NominalKind
-from microcell.kinds.numeric import NumericKind
-from microcell.kinds.ordinal import OrdinalKind
-from microcell.kinds.registry import KINDS, kind_of
 from microcell.kinds.values import Representatives, Storage, Values
 
 __all__ = [
@@ -34,17 +30,11 @@ __all__ = [
     "kind_of",
 ]
 
-KINDS.update(
-    (kind.name, kind)
-    for kind in (
-        NumericKind(),
-        OrdinalKind(),
-        NominalKind(),
-        CodeKind(),
-        DatetimeKind(),
-        LocationKind(),
-    )
-)
+# Importing a module registers its kinds, so a new one needs no other line of code.
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
+for _name in sorted(KINDS):  # messages and the reference list them in this order
+    KINDS[_name] = KINDS.pop(_name)
 
 
 def detect_kind(column: Column, values: Values) -> Kind:
@@ -58,6 +48,8 @@ def detect_kind(column: Column, values: Values) -> Kind:
     """
     if column.kind is not None:
         return KINDS[column.kind]
+    if column.hierarchy is not None or column.bands is not None:
+        return next(kind for kind in KINDS.values() if kind.takes_hierarchy)
     if column.order is not None or values.ordered:
         return next(kind for kind in KINDS.values() if kind.takes_order)
     return next(kind for kind in KINDS.values() if values.storage in kind.default_for)

@@ -3,20 +3,19 @@
 A kind decides everything that differs between columns: what a schema may declare, how values become
 coordinates, what a cell publishes and how published values are compared with the original ones.
 Code outside this package asks ``kind_of(column)`` and never tests the name of a kind. A new kind is
-one file with a subclass of :class:`Kind`, listed in ``kinds/__init__.py``.
+one file with a subclass of :class:`Kind`, decorated with :func:`register`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
 from microcell.errors import DataError, SchemaError
 from microcell.kernels.arrays import Floats, Integers, Mask
-from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn, Layout
+from microcell.kinds.column import KINDS, Column, EncodedColumn, Layout
 from microcell.kinds.groups import Groups
 from microcell.kinds.pairs import ColumnPair
 from microcell.kinds.values import (
@@ -28,10 +27,10 @@ from microcell.kinds.values import (
     count_in_unit,
 )
 
-__all__ = ["FARTHEST", "Kind", "Reading", "check_finite"]
+__all__ = ["FARTHEST", "Kind", "Reading", "check_finite", "register"]
 
 FARTHEST = 1e100
-"""Largest coordinate: squared distances stay finite whatever a new record contains."""
+"""Largest coordinate. Squared distances stay finite, whatever values a new record contains."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +78,9 @@ class Kind(ABC):
 
     takes_order: ClassVar[bool] = False
     """True if the schema may declare the order of the categories."""
+
+    takes_hierarchy: ClassVar[bool] = False
+    """True if the schema must declare a hierarchy or bands."""
 
     can_be_confidential: ClassVar[bool] = True
 
@@ -205,6 +207,19 @@ class Kind(ABC):
     def quantity(self, column: Column, values: Values) -> Floats:
         """Return a confidential column of an ordered kind as numbers, NaN where missing."""
         raise NotImplementedError(f"{self.name} columns have no order")
+
+    def scale(self, values: Values) -> tuple[int, float, str | None]:
+        """Return origin, step and unit of :meth:`quantity`: values are (origin + it) * step."""
+        return 0, 1.0, None
+
+
+SomeKind = TypeVar("SomeKind", bound=Kind)
+
+
+def register(kind: type[SomeKind]) -> type[SomeKind]:
+    """Register the decorated class as a kind of column."""
+    KINDS[kind.name] = kind()
+    return kind
 
 
 def check_finite(name: str, values: Values) -> None:

@@ -14,9 +14,8 @@ import numpy as np
 
 from microcell.errors import SchemaError
 from microcell.kernels.arrays import Floats, Integers
-from microcell.kinds.base import Reading
-from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn, Layout
+from microcell.kinds.base import Reading, register
+from microcell.kinds.column import Column, EncodedColumn, Layout
 from microcell.kinds.groups import Groups
 from microcell.kinds.losses import Loss, code_loss
 from microcell.kinds.names import (
@@ -42,9 +41,10 @@ from microcell.kinds.values import Representatives, Storage, Values
 __all__ = ["CodeKind", "shared_length"]
 
 _BASE = 10.0
-"""Factor on the gap between neighbouring codes for each character less in their common prefix."""
+"""Factor on the gap between neighbouring codes per character less in their common prefix."""
 
 
+@register
 class CodeKind(CategoricalKind):
     """Codes in which earlier characters matter more."""
 
@@ -82,7 +82,13 @@ class CodeKind(CategoricalKind):
         return place_names(fitted, reading, out, _by_prefix)
 
     def loss(
-        self, before: Integers, after: Integers, weights: Floats, *, names: Sequence[str]
+        self,
+        column: Column,
+        before: Integers,
+        after: Integers,
+        weights: Floats,
+        *,
+        names: Sequence[str],
     ) -> Loss:
         return code_loss(before, after, weights, names=names)
 
@@ -184,7 +190,7 @@ def _places(names: Sequence[str]) -> Floats:
 
 
 def _by_prefix(fitted: EncodedColumn, names: Sequence[str]) -> list[float]:
-    """Place each name at the known code with the longest common prefix, the first in a tie."""
+    """Place each name at the known code with the longest common prefix, or the first of several."""
     codes = [str(name) for name in fitted.names]
     if not codes:
         return [0.0] * len(names)

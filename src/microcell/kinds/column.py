@@ -1,15 +1,26 @@
-"""The declaration of a column in a schema: its kind, representative, weight and order."""
+"""A column of the quasi-identifiers or confidential columns: as declared, and as encoded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from math import isfinite
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
 
 from microcell._display import record_html, record_repr
 from microcell.errors import SchemaError
-from microcell.kinds.registry import KINDS
+from microcell.hierarchies import Bands, Hierarchy, as_hierarchy, check_widths
+from microcell.kernels.arrays import Floats, Integers
+from microcell.kinds.values import Storage
 
-__all__ = ["Column"]
+if TYPE_CHECKING:
+    from microcell.kinds.base import Kind
+
+__all__ = ["KINDS", "Column", "EncodedColumn", "Layout", "kind_of"]
+
+KINDS: dict[str, "Kind"] = {}
+"""Every kind of column by its name, filled when :mod:`microcell.kinds` is imported."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +36,24 @@ class Column:
         Name of the column; for a location, a name for the pair of columns ``latitude`` and
         ``longitude``.
     kind
-        numeric, ordinal, nominal, code (such as postal codes), datetime or location. Detected from
-        the column's type if omitted.
+        numeric, ordinal, nominal, code (such as postal codes), hierarchy, datetime or location.
+        Detected from the column's type if omitted.
     publish
         What each cell publishes. numeric: mean, median or range; ordinal: median; nominal: mode;
-        code: prefix; datetime and location: mean.
+        code: prefix; hierarchy: ancestor (the smallest group that contains all members) or set (up
+        to three values, such as "asthma or diabetes"); datetime and location: mean.
     weight
         Factor applied to the column's squared distances.
     order
         Categories of an ordinal column, lowest first.
     latitude, longitude
         Names of the two columns of a location, in degrees.
+    hierarchy
+        The groups of the values: a file with one row per value (value; group; larger group; ...),
+        the name of a bundled hierarchy (``microcell hierarchy list``), such rows, or a mapping from
+        groups to their values.
+    bands
+        Groups of numbers, as widths such as (5, 10, 20), or of dates: month, quarter, year, decade.
     after
         Another quasi-identifier that must not be published with a later date or larger number
         than this one, such as the admission for a discharge.
@@ -47,6 +65,8 @@ class Column:
     round
         For a confidential number: publish multiples of this step, so that exact values identify
         nobody.
+    top, bottom
+        For a confidential number: publish larger values as ``top``, smaller ones as ``bottom``.
 
     Examples
     --------
@@ -61,10 +81,14 @@ class Column:
     order: tuple[str, ...] | None = None
     latitude: str | None = None
     longitude: str | None = None
+    hierarchy: Hierarchy | None = None
+    bands: tuple[float | str, ...] | None = None
     after: str | None = None
     difference_of: tuple[str, ...] | None = None
     sum_of: tuple[str, ...] | None = None
     round: float | None = None
+    top: float | None = None
+    bottom: float | None = None
 
     __repr__ = record_repr
     _repr_html_ = record_html
@@ -72,12 +96,16 @@ class Column:
     def __post_init__(self) -> None:
         if self.order is not None:
             object.__setattr__(self, "order", tuple(_category_name(item) for item in self.order))
-        for key in ("difference_of", "sum_of"):
+        for key in ("difference_of", "sum_of", "bands"):
             if getattr(self, key) is not None:
                 object.__setattr__(self, key, tuple(getattr(self, key)))
+        if self.hierarchy is not None:
+            object.__setattr__(self, "hierarchy", as_hierarchy(self.hierarchy))
         self._check_kind()
+        self._check_hierarchy()
         self._check_publish()
         self._check_relations()
+        self._check_masks()
         if not (
             isinstance(self.weight, (int, float)) and isfinite(self.weight) and self.weight > 0
         ):
@@ -113,6 +141,29 @@ class Column:
                 field="kind",
             )
 
+    def _check_hierarchy(self) -> None:
+        takes_one = self.kind is not None and KINDS[self.kind].takes_hierarchy
+        keys = [key for key in ("hierarchy", "bands") if getattr(self, key) is not None]
+        problem, field = "", keys[0] if keys else "hierarchy"
+        if len(keys) > 1 and not isinstance(self.hierarchy, Bands):
+            problem = "hierarchy and bands cannot be combined. Keep one of them"
+        elif takes_one and not keys:
+            problem = (
+                "a hierarchy needs the groups of its values. Set hierarchy (a file, or the name of "
+                "a bundled one) or bands"
+            )
+        elif keys and not takes_one and self.kind is not None:
+            problem = f"{field} is only valid for kind 'hierarchy', not for {self.kind} columns"
+        elif self.bands is not None:
+            problem = check_widths(self.bands)
+        if problem:
+            raise SchemaError(
+                f"Column {self.name!r}: {problem}.",
+                code="schema.invalid",
+                column=self.name,
+                field=field,
+            )
+
     def _check_publish(self) -> None:
         if self.kind is None:
             allowed = tuple(chain.from_iterable(kind.representatives for kind in KINDS.values()))
@@ -139,7 +190,7 @@ class Column:
 
     def _check_relations(self) -> None:
         keys = [key for key in ("after", "difference_of", "sum_of") if getattr(self, key)]
-        problem, field = "", keys[0] if keys else "round"
+        problem, field = "", keys[0] if keys else "after"
         if len(keys) > 1:
             problem = f"{keys[0]} and {keys[1]} cannot be combined. Keep one of them"
         elif self.name in self.related:
@@ -152,13 +203,31 @@ class Column:
             problem = f"{field} is only valid for numbers and dates, not for {self.kind} columns"
         elif keys and self.publish == "range":
             problem = f"{field} cannot be combined with publish = 'range'"
-        elif self.round is not None and not (
-            isinstance(self.round, (int, float))
-            and not isinstance(self.round, bool)
-            and isfinite(self.round)
-            and self.round > 0
-        ):
+        if problem:
+            raise SchemaError(
+                f"Column {self.name!r}: {problem}.",
+                code="schema.invalid",
+                column=self.name,
+                field=field,
+            )
+
+    @property
+    def masks(self) -> dict[str, float]:
+        """How a confidential number is changed before it is published, by name of the field."""
+        fields = {"bottom": self.bottom, "top": self.top, "round": self.round}
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def _check_masks(self) -> None:
+        problem, field = "", "round"
+        for name, value in self.masks.items():
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not is_number or not isfinite(value):
+                problem, field = f"{name} must be a number", name
+        if not problem and self.round is not None and self.round <= 0:
             problem = "round must be a positive number"
+        if not problem and self.top is not None and self.bottom is not None:
+            field = "top"
+            problem = "top must be larger than bottom" if self.top <= self.bottom else ""
         if problem:
             raise SchemaError(
                 f"Column {self.name!r}: {problem}.",
@@ -209,3 +278,119 @@ class Column:
 def _category_name(item: object) -> str:
     """Return the name of a category; whole numbers have no decimal point, so 1.0 equals 1."""
     return str(int(item)) if isinstance(item, float) and item.is_integer() else str(item)
+
+
+Layout = Literal["line", "places", "indicators", "tree", "sphere"]
+"""How an encoded column uses its dimensions.
+
+``"line"``: one dimension, values on a number line. ``"places"``: one dimension, a coordinate per
+name. ``"indicators"``: a dimension per name. ``"tree"``: a dimension per value and
+group of a hierarchy. ``"sphere"``: three dimensions, unit vectors.
+"""
+
+
+def _empty() -> Floats:
+    return np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedColumn:
+    """The dimensions ``first`` to ``last - 1`` of the points: one quasi-identifier, encoded.
+
+    Parameters
+    ----------
+    name, kind, weight
+        As in the schema. The weight multiplies squared distances, so coordinates are multiplied by
+        its square root.
+    parts
+        Names of the table's columns: two for a location.
+    storage, unit
+        Type of the fitted values, and the unit of dates and times.
+    first
+        The first dimension.
+    origin, exponent, centre, scale
+        Numbers and dates: coordinate = (value * 2**exponent - origin - centre) / scale. ``origin``
+        is a round number near the mean, an integer for whole numbers so that large ones lose no
+        digits; ``centre`` is the remainder of the mean. The exponent is 0 except for numbers so
+        large or small that they would overflow or underflow. Axes of a location:
+        (value - centre) / scale. Indicators: indicator - centre.
+    names
+        Nominal columns: the category of each dimension; two categories share one dimension, and the
+        one without an indicator comes first. None stands for a withheld name. Ordinal columns: the
+        categories, lowest first. Codes: the known codes, sorted.
+    places
+        Ordinal columns and codes: the coordinate of each name, before the weight is applied.
+    hierarchy
+        The groups of values, for columns with a hierarchy; their ``names`` are the values and
+        groups with a dimension, and ``places`` the heights of their indicators.
+    counts
+        Number of records with each name; None if the names are public, as declared orders are.
+    """
+
+    name: str
+    kind: str
+    parts: tuple[str, ...]
+    storage: Storage
+    unit: str | None = None
+    weight: float = 1.0
+    first: int = 0
+    origin: int | float = 0
+    exponent: int = 0
+    centre: Floats = field(default_factory=_empty)
+    scale: Floats = field(default_factory=_empty)
+    names: tuple[str | None, ...] = ()
+    places: Floats = field(default_factory=_empty)
+    hierarchy: Hierarchy | None = None
+    counts: Integers | None = None
+
+    __repr__ = record_repr
+
+    @property
+    def dimensions(self) -> int:
+        """Number of dimensions."""
+        return len(self.centre)
+
+    @property
+    def last(self) -> int:
+        """End of the column's dimensions (exclusive)."""
+        return self.first + self.dimensions
+
+    @property
+    def constant(self) -> bool:
+        """True if the column had a single value and therefore has no dimension."""
+        return self.dimensions == 0
+
+    @property
+    def layout(self) -> Layout:
+        """How the column uses its dimensions."""
+        return KINDS[self.kind].layout
+
+    def published(self, k: int) -> "EncodedColumn":
+        """Return the column without counts and without names that fewer than ``k`` records have."""
+        return self if self.counts is None else KINDS[self.kind].withhold(self, self.counts >= k)
+
+
+class _HasKind(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str | None: ...
+
+
+def kind_of(column: _HasKind) -> "Kind":
+    """Return the kind of a resolved column, or of an encoded one.
+
+    Examples
+    --------
+    >>> from microcell.kinds import Column
+    >>> kind_of(Column("age", kind="numeric")).representatives
+    ('mean', 'median', 'range')
+    """
+    if column.kind is None:
+        raise SchemaError(
+            f"Column {column.name!r} has no kind yet. Resolve the schema with the table first.",
+            code="schema.invalid",
+            column=column.name,
+        )
+    return KINDS[column.kind]

@@ -9,13 +9,15 @@ import numpy as np
 from microcell._display import count
 from microcell.errors import SchemaError
 from microcell.kernels.arrays import Integers
-from microcell.kinds.encoded import EncodedColumn
+from microcell.kinds.base import register
+from microcell.kinds.column import EncodedColumn
 from microcell.kinds.numeric import NumericKind
 from microcell.kinds.values import TIME_STORAGES, Storage, Values
 
 __all__ = ["DatetimeKind"]
 
 
+@register
 class DatetimeKind(NumericKind):
     """Dates, datetimes, durations and times of day."""
 

@@ -124,9 +124,9 @@ def in_column_type(
 def _without_rounding_errors(numbers: Floats, values: Values) -> Floats:
     """Round to 13 digits of the column's spread.
 
-    The last digits of a mean depend on how its sum was rounded, and so on the single members, not
-    only on their sum: whoever repeats the computation could exclude candidates. Numbers that are
-    large compared with the spread, and scales at which powers of ten are not exact, are left alone.
+    The last digits of a mean depend on how its sum was rounded, and therefore on the individual
+    members: anyone who repeats the computation could rule out candidates. Numbers that are large
+    compared with the spread, and scales at which powers of ten are not exact, are left alone.
     """
     present = values.data[~values.missing]
     half = float(present.max() / 2 - present.min() / 2)  # halves cannot overflow
@@ -152,7 +152,7 @@ def precision(values: Values) -> float:
 def decimals(values: Values) -> int | None:
     """Return the number of decimals in the column; None if it has full floating-point precision.
 
-    Values that all fit in single precision are judged as such: 0.1 has one decimal there, too.
+    If all values fit in single precision, decimals are counted there: 0.1 has one decimal, too.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def _is_rounded(x: Floats, places: int, single: bool) -> bool:
 
 
 def _resolution(values: Values) -> int:
-    """Return the step of whole numbers: 1, or for times the coarsest of day, hour, minute, ..."""
+    """Return the step of whole numbers: 1, or for times the coarsest unit that fits them."""
     if not values.is_time or values.unit not in _UNITS_PER_SECOND:
         return 1
     per_second = _UNITS_PER_SECOND[values.unit]

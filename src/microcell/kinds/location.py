@@ -9,9 +9,8 @@ import numpy as np
 
 from microcell.errors import DataError
 from microcell.kernels.arrays import Floats, Integers, unit_vectors
-from microcell.kinds.base import Kind, Reading, check_finite
-from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn, Layout
+from microcell.kinds.base import Kind, Reading, check_finite, register
+from microcell.kinds.column import Column, EncodedColumn, Layout
 from microcell.kinds.groups import Groups, in_column_type
 from microcell.kinds.losses import Loss, chord_loss
 from microcell.kinds.numeric import check_numbers, write_coordinates
@@ -31,6 +30,7 @@ from microcell.kinds.values import Representatives, Storage, Values
 __all__ = ["LocationKind", "LocationPair"]
 
 
+@register
 class LocationKind(Kind):
     """A latitude and a longitude."""
 

@@ -1,11 +1,10 @@
 """Information loss of one column: how much published values differ from the originals."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
 
 import numpy as np
-from numpy.typing import NDArray
 
 from microcell.kernels.arrays import Floats, Integers, Mask
 
@@ -16,6 +15,7 @@ __all__ = [
     "centre",
     "chord_loss",
     "code_loss",
+    "shared_loss",
     "squared_loss",
     "standardize",
 ]
@@ -33,7 +33,7 @@ class Loss:
 
     @property
     def share(self) -> float:
-        """Lost / baseline: 0 if nothing is lost, 1 if a constant column was changed."""
+        """Ratio of lost to baseline: 0 if nothing is lost, 1 if a constant column was changed."""
         if self.lost == 0:
             return 0.0
         return self.lost / self.baseline if self.baseline > 0 else 1.0
@@ -156,19 +156,40 @@ def code_loss(before: Integers, after: Integers, weights: Floats, *, names: Sequ
     >>> code_loss(codes, np.array([2, 2]), np.ones(2), names=names).lost
     0.8
     """
+    return shared_loss(
+        before, after, weights, names=names, share=_masked_share, shared_by_all=_shared_prefix
+    )
+
+
+def shared_loss(
+    before: Integers,
+    after: Integers,
+    weights: Floats,
+    *,
+    names: Sequence[str],
+    share: Callable[[str, str], float],
+    shared_by_all: Callable[[Sequence[str]], str],
+) -> Loss:
+    """Add up what published groups do not reveal, relative to one group for all.
+
+    ``share(original, published)`` is the part of an original value that is lost, from 0 to 1, and
+    ``shared_by_all`` returns what a single cell would publish. A missing published value is "".
+    """
     present = (before >= 0) & (weights > 0)
     before, after, weights = before[present], after[present], weights[present]
+    if not len(before):
+        return Loss(0.0, 0.0)
     distinct = np.unique(before).tolist()
-    texts = [names[code] for code in distinct]
-    longest = max(map(len, texts), default=0)
-    shared_by_all = commonprefix(texts).ljust(longest, "*")
+    everything = shared_by_all([names[code] for code in distinct])
     span = len(names) + 1
     pairs, position = np.unique(before * span + after + 1, return_inverse=True)
     codes = [(pair // span, pair % span - 1) for pair in pairs.tolist()]
-    lost = [_masked_share(names[old], "" if new < 0 else names[new]) for old, new in codes]
-    baseline_by_code = {code: _masked_share(names[code], shared_by_all) for code in distinct}
+    lost = [share(names[old], "" if new < 0 else names[new]) for old, new in codes]
+    baseline_by_code = {code: share(names[code], everything) for code in distinct}
     baseline = [baseline_by_code[old] for old, _ in codes]
-    return Loss(_total(lost, position, weights), _total(baseline, position, weights))
+    return Loss(
+        float(weights @ np.array(lost)[position]), float(weights @ np.array(baseline)[position])
+    )
 
 
 def _scale(before: Floats, after: Floats, size: float) -> tuple[Floats, Floats]:
@@ -195,7 +216,5 @@ def _masked_share(code: str, published: str) -> float:
     return 1 - len(prefix) / max(len(code), len(published), 1)
 
 
-def _total(shares: Sequence[float], position: NDArray[np.intp], weights: Floats) -> float:
-    if not len(position):
-        return 0.0
-    return float(weights @ np.array(shares, dtype=np.float64)[position])
+def _shared_prefix(codes: Sequence[str]) -> str:
+    return commonprefix(list(codes)).ljust(max(map(len, codes)), "*")

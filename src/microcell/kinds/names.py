@@ -9,7 +9,7 @@ import numpy as np
 
 from microcell.kernels.arrays import Floats, Integers
 from microcell.kinds.base import Kind, Reading
-from microcell.kinds.encoded import EncodedColumn
+from microcell.kinds.column import Column, EncodedColumn
 from microcell.kinds.losses import Loss
 from microcell.kinds.pairs import (
     Categories,
@@ -60,7 +60,13 @@ class CategoricalKind(NamedKind):
 
     @abstractmethod
     def loss(
-        self, before: Integers, after: Integers, weights: Floats, *, names: Sequence[str]
+        self,
+        column: Column,
+        before: Integers,
+        after: Integers,
+        weights: Floats,
+        *,
+        names: Sequence[str],
     ) -> Loss:
         """Return the loss, given each record's position in ``names`` before and after."""
 
@@ -78,7 +84,8 @@ class CategoryPair(ColumnPair):
 
     def loss(self, rows: Integers, weights: Floats) -> Loss:
         reading = self.reading
-        return self.kind.loss(reading.before[rows], reading.after, weights, names=reading.names)
+        before = reading.before[rows]
+        return self.kind.loss(self.column, before, reading.after, weights, names=reading.names)
 
     def histograms(self) -> Iterator[Histogram]:
         return count_names(self.column.name, self.reading)
@@ -123,7 +130,7 @@ def round_places(fitted: EncodedColumn) -> EncodedColumn:
 
 
 def place_names(fitted: EncodedColumn, reading: Reading, out: Floats, guess: Guess) -> int:
-    """Write the places of known names, and guesses for unknown ones; count the unknown ones."""
+    """Write the places of known names, estimate those of unknown names, and count the latter."""
     positions = positions_of(fitted, reading.names)
     n_unknown = count_unknown(positions, reading)
     if fitted.constant:

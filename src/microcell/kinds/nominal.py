@@ -1,23 +1,23 @@
 """Unordered categories: encoded as indicators, and published as the mode of each cell."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
 
 import numpy as np
 
 from microcell.errors import SchemaError
 from microcell.kernels.arrays import Floats, Integers, Mask
-from microcell.kinds.base import Reading
-from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn, Layout
+from microcell.kinds.base import Reading, register
+from microcell.kinds.column import Column, EncodedColumn, Layout
 from microcell.kinds.groups import Groups
-from microcell.kinds.losses import Loss, category_loss
+from microcell.kinds.losses import Loss, category_loss, shared_loss
 from microcell.kinds.names import CategoricalKind, CategoryPair, count_unknown, positions_of
-from microcell.kinds.pairs import ColumnPair, read_categories
+from microcell.kinds.pairs import ColumnPair, covered, read_categories
+from microcell.kinds.sets import check_separator, join, members, names_by_cell
 from microcell.kinds.values import NUMBER_STORAGES, Representatives, Storage, Values
 
-__all__ = ["NominalKind", "indicator_height"]
+__all__ = ["NominalKind", "has_too_many", "indicator_height"]
 
 MAX_CATEGORIES = 1000
 """Each category becomes a dimension; a column with more holds names or codes, not categories."""
@@ -29,15 +29,42 @@ _BLOCK = 1 << 16
 """Number of rows whose indicators are written at a time, to avoid a second full matrix."""
 
 
+def has_too_many(count: int, n_records: int) -> bool:
+    """Return whether a column with so many categories cannot be a nominal quasi-identifier.
+
+    Examples
+    --------
+    >>> has_too_many(60, 100), has_too_many(60, 200)
+    (True, False)
+    """
+    return count > MAX_CATEGORIES or count > max(_ALWAYS_ALLOWED, n_records / 2)
+
+
+@register
 class NominalKind(CategoricalKind):
     """Categories without an order."""
 
     name = "nominal"
-    representatives: ClassVar[tuple[str, ...]] = ("mode",)
+    representatives: ClassVar[tuple[str, ...]] = ("mode", "set")
     layout: ClassVar[Layout] = "indicators"
     storages: ClassVar[tuple[Storage, ...]] = get_args(Storage)
     default_for: ClassVar[tuple[Storage, ...]] = ("boolean", "text", "empty")
     max_dimensions = None
+
+    def resolve(self, column: Column, values: Values) -> Column:
+        if column.publish == "set":
+            check_separator(column.name, values.factorize()[1])
+        return super().resolve(column, values)
+
+    def read(self, parts: Sequence[str], values: Sequence[Values]) -> Reading:
+        reading = super().read(parts, values)
+        if not values[0].ordered:
+            return reading
+        # A declared order may be that of the original's rows, which a cells file must not contain.
+        order = np.argsort(np.array(reading.names, dtype=object), kind="stable")
+        ranks = np.append(np.argsort(order), -1)
+        names = tuple(reading.names[position] for position in order)
+        return replace(reading, codes=ranks[reading.codes], names=names)
 
     def fit(self, blank: EncodedColumn, column: Column, reading: Reading) -> EncodedColumn:
         counts = np.bincount(reading.codes[~reading.missing], minlength=len(reading.names))
@@ -69,9 +96,8 @@ class NominalKind(CategoricalKind):
 
     def check_fit(self, fitted: EncodedColumn, n_records: int | None) -> None:
         count = len(fitted.names)
-        too_many = count > MAX_CATEGORIES
         if n_records is None:
-            if too_many:
+            if count > MAX_CATEGORIES:
                 raise SchemaError(
                     f"Column {fitted.name!r} has {count} categories, more than {MAX_CATEGORIES}: "
                     "too many to preserve their association with the quasi-identifiers. "
@@ -81,10 +107,10 @@ class NominalKind(CategoricalKind):
                     count=count,
                 )
             return
-        if too_many or count > max(_ALWAYS_ALLOWED, n_records / 2):
+        if has_too_many(count, n_records):
             problem = (
                 f", more than {MAX_CATEGORIES}"
-                if too_many
+                if count > MAX_CATEGORIES
                 else f" in {n_records} records: a published category could identify a person"
             )
             kinds, hint = _alternatives(fitted.storage)
@@ -104,14 +130,29 @@ class NominalKind(CategoricalKind):
         return replace(fitted, names=names, counts=None)
 
     def loss(
-        self, before: Integers, after: Integers, weights: Floats, *, names: Sequence[str]
+        self,
+        column: Column,
+        before: Integers,
+        after: Integers,
+        weights: Floats,
+        *,
+        names: Sequence[str],
     ) -> Loss:
-        return category_loss(before, after, weights)
+        if column.publish != "set":
+            return category_loss(before, after, weights)
+        distinct = {names[code] for code in np.unique(before[before >= 0]).tolist()}
+
+        def share(value: str, published: str) -> float:
+            return _lost_share(value, published, distinct)
+
+        return shared_loss(before, after, weights, names=names, share=share, shared_by_all=join)
 
     def represent(
         self, column: Column, values: Sequence[Values], groups: Groups
     ) -> list[Representatives]:
         codes, names = values[0].factorize()
+        if column.publish == "set":
+            return [_represent_sets(self.read(column.parts, values), groups)]
         span = max(len(names), 1)
         present = np.flatnonzero(codes >= 0)
         pairs = groups.labels[present] * np.int64(span) + codes[present]
@@ -127,7 +168,8 @@ class NominalKind(CategoricalKind):
     def pair(
         self, column: Column, original: Sequence[Values], released: Sequence[Values]
     ) -> ColumnPair:
-        return CategoryPair(column, self, read_categories(column.name, original[0], released[0]))
+        pair = _SetPair if column.publish == "set" else CategoryPair
+        return pair(column, self, read_categories(column.name, original[0], released[0]))
 
     def _name_problems(self, fitted: EncodedColumn) -> Iterator[str]:
         if len(fitted.places):
@@ -136,6 +178,22 @@ class NominalKind(CategoricalKind):
         allowed = {0: (0, 1), 1: (2,), 2: ()}.get(fitted.dimensions, (fitted.dimensions,))
         if len(fitted.names) not in allowed:
             yield "'names' does not match the number of dimensions"
+
+
+@dataclass(frozen=True, eq=False)
+class _SetPair(CategoryPair):
+    """Categories, and the sets published for them."""
+
+    def covered(self, rows: Integers) -> Mask:
+        reading = self.reading
+        distinct = {reading.names[code] for code in np.unique(reading.before).tolist() if code >= 0}
+        return covered(
+            reading,
+            rows,
+            lambda old, new: (
+                reading.names[old] in members(reading.names[new], distinct.__contains__)
+            ),
+        )
 
 
 def indicator_height(dimensions: int) -> float:
@@ -161,3 +219,19 @@ def _alternatives(storage: Storage) -> tuple[tuple[str, ...], str]:
     if storage == "text":
         return ("code", "ordinal"), " (if it contains dates, write them as YYYY-MM-DD)"
     return ("datetime", "ordinal"), ""
+
+
+def _represent_sets(reading: Reading, groups: Groups) -> Representatives:
+    _, missing = groups.totals(reading.missing)
+    texts = np.full(groups.count, "", dtype=object)
+    for label, names in names_by_cell(reading, groups):
+        texts[label] = join(names)
+    return Representatives("text", texts, missing)
+
+
+def _lost_share(value: str, published: str, distinct: Set[str]) -> float:
+    """Return the share of the other categories that a set leaves possible; 1 if it is wrong."""
+    names = members(published, distinct.__contains__)
+    if value not in names:
+        return 1.0
+    return (len(names) - 1) / max(len(distinct) - 1, 1)

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from microcell.errors import SchemaError
 from microcell.kernels.arrays import Floats, Integers
-from microcell.kinds.base import FARTHEST, Kind, Reading, check_finite
-from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn, Layout
+from microcell.kinds.base import FARTHEST, Kind, Reading, check_finite, register
+from microcell.kinds.column import Column, EncodedColumn, Layout
 from microcell.kinds.groups import Groups, half_differences, in_column_type, precision
-from microcell.kinds.pairs import ColumnPair, LinePair, read_numbers, read_quantity
+from microcell.kinds.pairs import ColumnPair, LinePair, read_numbers, read_quantity, scale_of
 from microcell.kinds.rounding import column_step, range_text, round_centre, round_scale
 from microcell.kinds.values import NANOSECONDS, Representatives, Storage, Values
 
 __all__ = ["NumericKind", "check_numbers", "scale_exponent", "write_coordinates"]
 
 
+@register
 class NumericKind(Kind):
     """Whole and decimal numbers."""
 
@@ -85,6 +85,9 @@ class NumericKind(Kind):
 
     def quantity(self, column: Column, values: Values) -> Floats:
         return read_quantity(column.name, values)
+
+    def scale(self, values: Values) -> tuple[int, float, str | None]:
+        return scale_of(values)
 
 
 def check_numbers(kind: str, name: str, values: Values) -> None:
@@ -151,7 +154,7 @@ def _fit_whole(blank: EncodedColumn, data: Integers, low: int, high: int) -> Enc
 
 
 def _fit_real(blank: EncodedColumn, data: Floats, low: float, high: float) -> EncodedColumn:
-    """Fit with a round number near the mean as origin: the minimum would be one person's value."""
+    """Fit with a round origin near the mean; the minimum would be one person's value."""
     exponent = scale_exponent(high / 2 - low / 2)
     if exponent:
         data = np.ldexp(data, exponent)

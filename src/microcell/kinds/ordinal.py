@@ -9,9 +9,8 @@ import numpy as np
 
 from microcell.errors import DataError, SchemaError
 from microcell.kernels.arrays import Floats
-from microcell.kinds.base import Reading
-from microcell.kinds.column import Column
-from microcell.kinds.encoded import EncodedColumn, Layout
+from microcell.kinds.base import Reading, register
+from microcell.kinds.column import Column, EncodedColumn, Layout
 from microcell.kinds.groups import Groups
 from microcell.kinds.names import NamedKind, fit_places, place_names, round_places
 from microcell.kinds.pairs import (
@@ -29,6 +28,7 @@ from microcell.kinds.values import NANOSECONDS, Representatives, Storage, Values
 __all__ = ["OrdinalKind", "number_of", "read_ranks"]
 
 
+@register
 class OrdinalKind(NamedKind):
     """Categories ordered as declared in the schema or the data, or by their numbers."""
 

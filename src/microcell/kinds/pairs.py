@@ -2,14 +2,14 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, sqrt
 
 import numpy as np
 
 from microcell.errors import DataError, SchemaError
-from microcell.kernels.arrays import Floats, Integers
+from microcell.kernels.arrays import Floats, Integers, Mask
 from microcell.kinds.column import Column
 from microcell.kinds.losses import Loss, centre, squared_loss
 from microcell.kinds.values import (
@@ -30,6 +30,7 @@ __all__ = [
     "Numbers",
     "Quantity",
     "count_names",
+    "covered",
     "drop_infinite",
     "indicator_coordinates",
     "indicator_points",
@@ -38,6 +39,7 @@ __all__ = [
     "read_categories",
     "read_numbers",
     "read_quantity",
+    "scale_of",
 ]
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -179,6 +181,13 @@ class ColumnPair(ABC):
         """The categories, if models treat the column as categorical; otherwise None."""
         return None
 
+    def covered(self, rows: Integers) -> Mask | None:
+        """Return which matched records are published with a group or set that has their value.
+
+        None if cells publish single values.
+        """
+        return None
+
     def quantities(self, rows: Integers) -> Iterator[Quantity]:
         """Yield the matched records as numeric features for models."""
         yield from ()
@@ -282,6 +291,12 @@ def read_quantity(name: str, values: Values) -> Floats:
     _check_comparable(name, values, values)
     values = drop_infinite(values)
     return _shift(name, values, _origin(values, values), "original")
+
+
+def scale_of(values: Values) -> tuple[int, float, str | None]:
+    """Return origin, step and unit of what :func:`read_quantity` returns."""
+    values = drop_infinite(values)
+    return _origin(values, values), *_axis(values)
 
 
 def drop_infinite(values: Values) -> Values:
@@ -402,10 +417,23 @@ def read_categories(name: str, original: Values, released: Values) -> Categories
     return Categories(before.astype(np.int64), new_codes[codes], tuple(position))
 
 
+def covered(reading: Categories, rows: Integers, contains: Callable[[int, int], bool]) -> Mask:
+    """Return which matched records have a different published text that contains their value.
+
+    ``contains(original, published)`` takes codes of ``reading.names``.
+    """
+    before, after = reading.before[rows], reading.after
+    span = len(reading.names) + 1
+    pairs, position = np.unique((before + 1) * span + after + 1, return_inverse=True)
+    codes = [(pair // span - 1, pair % span - 1) for pair in pairs.tolist()]
+    hits = [old != new and min(old, new) >= 0 and contains(old, new) for old, new in codes]
+    return np.array(hits, dtype=np.bool_)[position]
+
+
 def count_names(
     name: str, categories: Categories, order: Sequence[str] | None = None
 ) -> Iterator[Histogram]:
-    """Yield how often the 12 most frequent categories, all others and missing values occur."""
+    """Yield the counts of the 12 most frequent categories, of all others, and of missing values."""
     before, after = (
         np.bincount(side[side >= 0], minlength=len(categories.names))
         for side in (categories.before, categories.after)

@@ -11,10 +11,10 @@ from microcell.kernels.arrays import Floats
 __all__ = ["Step", "column_step", "range_text", "round_centre", "round_scale", "step_above"]
 
 _COLUMN_PARTS = 10
-"""The step of a column is at least its interquartile range divided by this."""
+"""A column's step is at least its interquartile range divided by this number."""
 
 _CELL_PARTS = 4
-"""The step of a range is at least its width divided by this."""
+"""A range's step is at least its width divided by this number."""
 
 _PLAIN_EXPONENTS = range(-12, 16)
 """Other powers of ten are written with an exponent."""
@@ -24,7 +24,7 @@ _PREFERRED = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8", "10"
 """Preferred numbers (Renard series R10): each is about a quarter larger than the one before."""
 
 _CENTRE_PARTS = 5
-"""The grid of a centre is at most the scale divided by this."""
+"""The step of a rounded centre is at most the scale divided by this number."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def range_text(low: float, high: float, step: Step) -> str:
     """Write a range that contains both numbers, rounded outward to multiples of a step.
 
     The step grows with the width of the range, so that a bound says little about the outermost
-    record. A range always has a width, so that a bound is never known to be a value.
+    record. A range always has a width, so that a bound cannot be recognized as a value.
 
     Examples
     --------

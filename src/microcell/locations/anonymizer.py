@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Self
@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from microcell._display import count as counted
 from microcell._display import html_card
-from microcell.errors import DataError, MicrocellError, OptionError, ServiceError
+from microcell.errors import MicrocellError, ServiceError
+from microcell.locations.checks import as_degrees, check_options
 from microcell.locations.clustering import Clustering, great_circle, to_points
 from microcell.locations.population import (
     WAITING,
@@ -23,20 +24,15 @@ from microcell.locations.population import (
     count_changes,
     leave_cell,
     load,
-    make_overview,
-    merge_undersized,
     provisional_epoch,
-    suspend,
     unknown_device,
 )
 from microcell.locations.publication import (
-    DEPTH,
+    MIN_RADIUS,
     MOVED,
-    SETTLED,
     SIGNED_UP,
     Outcome,
     Rules,
-    cohort_sizes,
 )
 from microcell.locations.records import (
     Account,
@@ -48,139 +44,39 @@ from microcell.locations.records import (
     Status,
     WhatIf,
 )
-from microcell.locations.store import CellUpdate, Change, DeviceRow, State, Store, StoreError
+from microcell.locations.store import Change, DeviceRow, State, Store, StoreError, pack_builds
+from microcell.locations.switching import (
+    as_update,
+    make_safe,
+    next_cells,
+    next_history,
+    next_status,
+    summarize,
+)
 from microcell.locations.vault import Vault, hash_token, new_key, new_pseudonym, new_token
+from microcell.locations.watch import Watch
 from microcell.locations.worker import Worker, load_task
 from microcell.model import Floats, Integers
 
-__all__ = ["Anonymizer", "Watch", "as_degrees", "check_options"]
-
-MAX_K = 1_000_000_000
-"""Largest k: more than any population of devices, and small enough for any database."""
-
-WATCH_INTERVAL = 5.0
-"""Seconds between two checks of the database connection."""
+__all__ = ["Anonymizer"]
 
 MAX_INLINE_DEVICES = 2_000
 """Up to this number of devices are clustered in the calling thread, more in a worker process."""
 
 ACCURACY = 2.0
-"""Accuracy of an answer in radii of the cell; three quarters of the devices are within two."""
-
-_LIMITS: dict[str, tuple[float, float]] = {
-    "share": (0.0, 10.0),
-    "spare": (0.0, 1.0),
-    "reach": (0.1, 20_000.0),
-    "period": (0.05, 366 * 86_400.0),
-}
-
-
-def check_options(k: Any, colluders: Any, window: Any, **numbers: Any) -> None:
-    """Raise OptionError if an option is invalid."""
-    for name, value, low in (("k", k, 2), ("colluders", colluders, 0), ("window", window, 1)):
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            raise OptionError(f"{name} must be an integer.", code="option.wrong_type", option=name)
-        if not low <= value <= MAX_K:
-            raise OptionError(
-                f"{name} must be between {low} and {MAX_K:,}.",
-                code="option.out_of_range",
-                option=name,
-            )
-    for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise OptionError(f"{name} must be a number.", code="option.wrong_type", option=name)
-        low_end, high_end = _LIMITS[name]
-        if not low_end <= value <= high_end or (name == "share" and value == 0):
-            raise OptionError(
-                f"{name} must be between {low_end:g} and {high_end:g}.",
-                code="option.out_of_range",
-                option=name,
-            )
-
-
-def as_degrees(latitudes: ArrayLike, longitudes: ArrayLike) -> Floats:
-    """Return checked latitudes and longitudes as two rows. Errors do not show the values."""
-    rows = [_check_degrees("latitude", latitudes, 90), _check_degrees("longitude", longitudes, 180)]
-    if len(rows[0]) != len(rows[1]):
-        raise DataError(
-            f"There must be one longitude per latitude, not {len(rows[1])} for {len(rows[0])}.",
-            code="data.invalid",
-            column="longitude",
-        )
-    return np.stack(rows)
-
-
-def _check_degrees(name: str, degrees: ArrayLike, limit: int) -> Floats:
-    try:
-        values = np.asarray(degrees)
-    except ValueError:
-        values = np.empty((0, 0))
-    if values.ndim != 1 or (values.dtype.kind not in "iuf" and values.size > 0):
-        raise DataError(
-            f"{name} must be a number between -{limit} and {limit}.",
-            code="data.not_a_number",
-            column=name,
-        )
-    numbers = values.astype(np.float64)
-    wrong = np.flatnonzero(~(np.abs(numbers) <= limit))
-    if len(wrong):
-        where = f" Row {wrong[0] + 1} is the first of {len(wrong)} outside that range."
-        raise DataError(
-            f"{name} must be between -{limit} and {limit}.{where if len(numbers) > 1 else ''}",
-            code="data.out_of_range",
-            column=name,
-            row=int(wrong[0]) + 1,
-        )
-    return numbers
-
-
-class Watch:
-    """Call a function periodically in a thread; the function must not raise.
-
-    Examples
-    --------
-    >>> called = threading.Event()
-    >>> watch = Watch(called.set, interval=0.001)
-    >>> watch.start()
-    >>> called.wait(60)
-    True
-    >>> watch.stop()
-    """
-
-    def __init__(self, function: Callable[[], None], *, interval: float | None = None) -> None:
-        self._function = function
-        self._interval = WATCH_INTERVAL if interval is None else interval
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Start calling the function."""
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop calling the function, and wait for a call that is running."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._interval):
-            self._function()
+"""Accuracy of an answer, in radii of the cell. At least 3/4 of the devices are within two radii."""
 
 
 class Anonymizer:
     """The service without its web interface; it owns a database until it is closed.
 
     A change is durable when its method returns. Look-ups only read memory and continue to work if
-    the database fails. What devices and observers see changes with publications only, which happen
-    on the service's clock (or when :meth:`publish` is called) and never because a device asks: a
-    device that signs up uses the place of the nearest cell, a move takes effect with the next
-    publication, and a cancellation changes nothing for others. The exception protects k: if more
-    devices cancel than a cell can spare, it is merged with its nearest neighbour at once.
+    the database fails. What devices and observers see changes only with publications, which happen
+    on the service's clock (or when :meth:`publish` is called), never in response to a device: a new
+    device uses the place of the nearest cell, a move takes effect with the next publication, and a
+    cancellation changes nothing for others. There is one exception, to protect k: if more devices
+    cancel than a cell can spare, it is merged with its nearest neighbour within reach immediately,
+    or its devices wait if there is none.
 
     Examples
     --------
@@ -262,31 +158,33 @@ class Anonymizer:
             Path of an SQLite file, or a URL such as ``postgresql://user@host/name``.
         k
             Minimum number of devices per cell; by default that of the database. If it differs from
-            the previous one, cells are merged until all have k before anything is served.
+            the previous one, cells below k are merged before anything is served.
         key
             Key that encrypts exact locations, from :func:`new_key`. None uses a random key that is
             discarded, so that the database cannot be read again.
         colluders
-            Devices that may collude against the others, by default 5 % of k, rounded up. Cells and
-            differences between publications have this many devices more than k.
+            Number of devices that may collude against the others, by default 5 % of k, rounded up.
+            Cells and differences between publications comprise at least k plus this number of
+            devices.
         share
-            Share of devices that may change before all cells are rebuilt, as soon as every
-            difference to earlier publications concerns enough devices.
+            Share of devices that may change before all cells are rebuilt. A rebuild waits until
+            every difference from earlier publications involves enough devices.
         spare
             Share by which new cells exceed the minimum.
         reach
-            Largest distance in kilometres between a device and the place it is given. A device that
-            is farther from all others waits.
+            Largest distance in kilometres between a device and the place it uses. Devices that are
+            farther from all others wait, as do those of a cell that falls below k and has no
+            neighbour within reach.
         window
-            Publications after which an alias is replaced in any case.
+            Maximum number of publications that an alias lasts.
         period
             Seconds between publications.
         hold
-            Let devices that sign up wait for the next publication, so that nobody who knows when
-            they did can tell their first alias from others.
+            Make new devices wait for the next publication, so that their first alias cannot be
+            recognized from the time of their sign-up.
         background
-            Publish on the clock and in a separate process while requests are answered. Otherwise
-            :meth:`publish` has to be called.
+            Publish on a clock, computing in a separate process while requests are answered.
+            Otherwise publications happen only when :meth:`publish` is called.
         seed
             Random seed.
         """
@@ -339,10 +237,10 @@ class Anonymizer:
         return self.sign_up_many([latitude], [longitude])[0]
 
     def sign_up_many(self, latitudes: ArrayLike, longitudes: ArrayLike) -> list[Account]:
-        """Add several devices in one transaction, in the order given.
+        """Add several devices in one transaction and return their accounts in the same order.
 
         Each uses the place of the nearest cell until the next publication, or waits if there is
-        none within reach. What it is told follows from the published places and its own location.
+        none within reach. The answer depends only on the published places and its own location.
         """
         degrees = as_degrees(latitudes, longitudes)
         points = to_points(*degrees)
@@ -366,7 +264,7 @@ class Anonymizer:
             state = count_changes(self._state, sign_ups=len(points))
             self._store.write(Change(state, added=added))
             self._next_row += len(points)
-            history = np.zeros((len(points), DEPTH), dtype=np.int64)
+            history = np.zeros((len(points), 1), dtype=np.int64)
             self._population.add(added, points, cells, history)
             self._state = state
             return [
@@ -375,9 +273,9 @@ class Anonymizer:
             ]
 
     def look_up(self, pseudonym: str, token: str) -> Answer:
-        """Return the location to use, under which alias and until when.
+        """Return the location to use, the alias to use it under, and how long it is valid.
 
-        Neither touches the disk nor takes a lock.
+        Reads memory only, without taking a lock.
         """
         self._check_open()
         if self._suspect:
@@ -394,7 +292,8 @@ class Anonymizer:
     def move(self, pseudonym: str, token: str, latitude: float, longitude: float) -> Answer:
         """Record a new exact location, which takes effect with the next publication.
 
-        Returns the answer to use until then. Only the last move before a publication counts.
+        Return the answer to use until then. Only the last move before a publication counts. A
+        location within ten metres of the present one changes nothing.
         """
         self._population.find(pseudonym, token)
         degrees = as_degrees([latitude], [longitude])
@@ -403,11 +302,14 @@ class Anonymizer:
         with self._writing():
             population = self._population
             entry = population.find(pseudonym, token)
+            if great_circle(point, population.points[[entry.slot]])[0] <= MIN_RADIUS:
+                return self._answer(population, population.served, pseudonym, entry.slot)
             state = count_changes(self._state, moves=1)
             status = SIGNED_UP if population.status[entry.slot] == SIGNED_UP else MOVED
             row_id = int(population.rows[entry.slot])
+            (builds,) = pack_builds(-np.abs(population.history[[entry.slot]]))
             row = DeviceRow(
-                row_id, pseudonym, entry.digest, sealed, None, status=status, moved=True
+                row_id, pseudonym, entry.digest, sealed, None, status=status, builds=builds
             )
             self._store.write(Change(state, moved=[row]))
             population.move(entry.slot, point[0], row)
@@ -420,8 +322,9 @@ class Anonymizer:
             population = self._population
             entry = population.find(pseudonym, token)
             state = count_changes(self._state, cancellations=1)
-            transition = leave_cell(population, state, entry.slot)
-            self._write(transition, removed=[int(population.rows[entry.slot])])
+            transition = leave_cell(population, state, entry.slot, self._rules.reach)
+            removed = [int(population.rows[entry.slot])]
+            self._store.write(Change(transition.state, removed=removed, merge=transition.merge))
             population.remove(pseudonym, transition.served)
             self._apply(transition)
 
@@ -448,7 +351,7 @@ class Anonymizer:
         return self._next_publication
 
     def listen(self, function: Callable[[], None]) -> None:
-        """Call a function, from any thread, whenever what is published may have changed."""
+        """Register a function to call, from any thread, when the publication may have changed."""
         self._listeners.append(function)
 
     # ---------------------------------------------------------------------------- operator
@@ -468,7 +371,7 @@ class Anonymizer:
             pending=population.pending,
             cells=len(served.places),
             smallest_cell=int(counts.min()) if len(counts) else None,
-            k_over_history=last.k_over_history if last and len(counts) else None,
+            k_over_history=min(population.cohorts.copy().values(), default=None),
             generation=state.generation,
             publications=state.publications,
             published_at=state.published_at,
@@ -482,11 +385,11 @@ class Anonymizer:
             sign_ups=state.sign_ups,
             moves=state.moves,
             cancellations=state.cancellations,
-            changes=state.changes,
-            changes_until_rebuild=max(0, math.floor(self._share * devices) + 1 - state.changes),
+            changes=self._changes(),
+            changes_until_rebuild=max(0, math.floor(self._share * devices) + 1 - self._changes()),
             renewed=last.renewed if last else 0,
             distance=last.distance if last else None,
-            alarms=tuple(self._alarms(devices, counts, last)),
+            alarms=tuple(self._alarms(devices, counts)),
             last_failure=self._failure,
         )
 
@@ -511,10 +414,10 @@ class Anonymizer:
         yield from placements
 
     def rebuild(self, *, wait: bool = False) -> None:
-        """Build all cells anew with the next publication; with ``wait``, publish now.
+        """Rebuild all cells at the next publication; with ``wait``, publish now.
 
-        A rebuild is postponed while a difference to an earlier publication concerns too few
-        devices; the status says so.
+        A rebuild is postponed while it would differ from an earlier publication in too few
+        devices; the status then contains an alarm.
         """
         self._check_open()
         with self._write_lock:
@@ -524,10 +427,10 @@ class Anonymizer:
             self.publish()
 
     def publish(self) -> bool:
-        """Publish now, as the clock does; return False if nothing was published.
+        """Publish now, as the clock does, and return whether anything was published.
 
-        That is so if nothing changed, or if fewer devices changed than a difference between two
-        publications has to concern: then they wait for others.
+        Nothing is published if nothing changed, or if so few devices changed that the difference
+        from the last publication would expose them: they wait for further changes.
         """
         self._check_open()
         with self._publish_lock:
@@ -545,7 +448,7 @@ class Anonymizer:
         return done
 
     def close(self) -> None:
-        """Release the database, which holds every acknowledged change; abandon a publication."""
+        """Close the database, abandoning any publication in progress. No change is lost."""
         self._closed = True
         self._worker.stop()
         self._watch.stop()
@@ -557,8 +460,8 @@ class Anonymizer:
     # ---------------------------------------------------------------------------- changes
 
     def _load(self) -> None:
-        """Load the database, with every cell brought to k before it is served."""
-        loaded = load(self._store, self._vault, self._rules.k)
+        """Load the database, merging cells that are below k before serving them."""
+        loaded = load(self._store, self._vault, self._rules.k, self._rules.reach)
         self._population = loaded.population
         self._state = loaded.state
         self._next_row = loaded.next_row
@@ -570,33 +473,15 @@ class Anonymizer:
         self._suspect = False
 
     def _assign(self, points: Floats) -> Integers:
-        """Return the cell of each newcomer: the nearest published place within reach."""
-        served = self._population.served
-        if served.clustering is None or self._hold:
+        """Return the cell of each newcomer, which waits if new aliases are held."""
+        if self._hold:
             return np.full(len(points), WAITING, dtype=np.int64)
-        labels = served.standing.nearest(points, self._rules.reach)
-        return np.append(served.clustering.cell_of, WAITING)[labels]
-
-    def _write(self, transition: Transition, *, removed: Sequence[int] = ()) -> None:
-        """Write a transition; the caller then updates the population and the state in memory."""
-        self._store.write(
-            Change(
-                transition.state,
-                removed=removed,
-                merge=transition.merge,
-                update=transition.update,
-            )
-        )
+        return self._population.served.assign(points, self._rules.reach)
 
     def _apply(self, transition: Transition) -> None:
-        """Follow a written transition in memory."""
+        """Apply a transition to the state in memory, after it was written."""
         self._state = transition.state
-        if transition.update is not None:
-            population = self._population
-            population.ledger = population.ledger.changed(
-                (), transition.update.closed, transition.state.generation
-            )
-        if transition.merge is not None or transition.update is not None:
+        if transition.merge is not None:
             self._notify()
 
     def _notify(self) -> None:
@@ -629,7 +514,7 @@ class Anonymizer:
         self._next_publication = (math.floor(time.time() / self._period) + 1) * self._period
 
     def _tick(self) -> None:
-        """Publish if the clock says so; a failure is reported by the status."""
+        """Publish if it is time; the status reports a failure."""
         if self._next_publication is None or time.time() < self._next_publication:
             return
         with suppress(MicrocellError):
@@ -637,14 +522,14 @@ class Anonymizer:
         self._schedule()
 
     def _publish(self) -> bool:
-        """Plan the publication on a copy of all devices, then switch over."""
+        """Plan the publication on a copy of all devices, then switch to it."""
         with self._writing():
             if not self._is_publication_due():
                 return False
             population, epoch, started = self._population, self._epoch, time.monotonic()
             state = self._state
             changed = population.pending + state.departures
-            rebuild = self._rebuild_requested or state.changes > self._share * len(population)
+            rebuild = self._rebuild_requested or self._changes() > self._share * len(population)
             self._rebuild_requested = False
             slots = population.occupied()
             situation = population.situation(slots, state.generation, self._next_build, rebuild)
@@ -665,22 +550,27 @@ class Anonymizer:
             self._switch(outcome, slots, state, time.monotonic() - started)
         return True
 
+    def _changes(self) -> int:
+        """Return the changes since the last rebuild: one per device and publication."""
+        return self._state.changes + self._population.pending + self._state.departures
+
     def _is_publication_due(self) -> bool:
-        """Return True if there is something to publish that concerns enough devices."""
+        """Return True if there are changes to publish and they involve enough devices."""
         population, minimum = self._population, self._rules.minimum
         changed = population.pending + self._state.departures
         self._deferred = 0
-        if population.served.clustering is None:
-            news = changed > 0 or self._rebuild_requested
-            return len(population) >= minimum and news
+        if population.served.clustering is None and len(population) < minimum:
+            return False
+        if not len(population.served.standing):
+            return changed > 0 or self._rebuild_requested
         if 0 < changed < minimum:
             self._deferred = changed
             return False
-        # A rebuild that was postponed is tried again when devices have changed.
+        # A postponed rebuild is retried when devices have changed.
         return changed > 0 or (self._rebuild_requested and not self._refused)
 
     def _switch(self, outcome: Outcome, slots: Integers, begun: State, seconds: float) -> None:
-        """Write and serve a publication; devices that changed since it was planned join later."""
+        """Write and serve a publication, except for devices that changed since it was planned."""
         population = self._population
         changed = int(np.count_nonzero(population.status[slots])) + begun.departures
         state = replace(
@@ -688,168 +578,49 @@ class Anonymizer:
             generation=self._state.generation + 1,
             publications=begun.publications + 1,
             departures=self._state.departures - begun.departures,
+            changes=begun.changes + changed,
             published_at=time.time(),
         )
         if outcome.rebuilt:
             state = replace(
                 state,
                 rebuilds=state.rebuilds + 1,
-                changes=state.changes - begun.changes,
+                changes=0,
                 rebuilt_at=time.time(),
                 rebuild_seconds=seconds,
             )
-        served = self._next_cells(outcome, slots, state)
-        status = self._next_status(slots)
-        transition = self._make_safe(served, state)
+        reach = None if self._hold else self._rules.reach
+        served = next_cells(population, outcome, slots, state, reach)
+        status = next_status(population, slots)
+        transition = make_safe(served, state, self._rules.reach)
         final = transition.served or served
-        publication = self._figures(outcome, final, state, changed, seconds)
+        publication = summarize(population, outcome, final, state, changed, seconds)
         now = population.occupied()
-        update = self._as_update(outcome, served, status, now, slots, state, publication)
+        update = as_update(population, outcome, served, status, now, slots, state, publication)
         self._store.write(Change(transition.state, update=update, merge=transition.merge))
-        if transition.update is not None:
-            self._write(transition)
         population.status[:] = status
         population.pending = int(np.count_nonzero(status[now]))
-        alive = self._planned(slots)
-        population.history[slots[alive]] = outcome.history[alive]
-        still = alive & ~np.isin(slots, sorted(population.shifted))
-        population.moved[slots[still]] = outcome.moved[still]
+        population.history = next_history(population, outcome, slots)
         population.ledger = outcome.ledger
         population.serve(final)
         self._next_build = max([self._next_build, *(build.id + 1 for build in outcome.added)])
         self._publications = [*self._publications, publication][-1000:]
         self._apply(transition)
 
-    def _planned(self, slots: Integers) -> Any:
-        """Return which planned slots still hold the same device."""
-        population = self._population
-        refilled = np.isin(slots, sorted(population.filled))
-        return (population.rows[slots] > 0) & ~refilled
-
-    def _next_cells(self, outcome: Outcome, slots: Integers, state: State) -> ServedCells:
-        population = self._population
-        cells = np.full(len(population.rows), WAITING, dtype=np.int64)
-        epochs = np.full(len(cells), provisional_epoch(state.generation), dtype=np.int64)
-        alive = self._planned(slots)
-        cells[slots[alive]] = outcome.labels[alive]
-        epochs[slots[alive]] = np.where(
-            outcome.epochs[alive] % 2 == 0,
-            outcome.epochs[alive],
-            provisional_epoch(state.generation),
-        )
-        filled = np.array(sorted(population.filled), dtype=np.int64)
-        filled = filled[population.rows[filled] > 0]
-        if len(filled) and not self._hold:
-            cells[filled] = outcome.standing.nearest(population.points[filled], self._rules.reach)
-        planned = len(outcome.labels)
-        overview = make_overview(
-            outcome.standing.clustering(),
-            outcome.standing.bands,
-            state,
-            planned,
-            int(np.count_nonzero(outcome.labels < 0)),
-        )
-        return ServedCells.of(
-            outcome.standing.clustering(),
-            outcome.standing,
-            outcome.standing.builds,
-            cells,
-            epochs,
-            overview,
-        )
-
-    def _next_status(self, slots: Integers) -> Integers:
-        """Return what each device has done since: settled, unless it changed meanwhile."""
-        population = self._population
-        status = population.status.copy()
-        settled = self._planned(slots) & ~np.isin(slots, sorted(population.shifted))
-        status[slots[settled]] = SETTLED
-        shifted = np.array(sorted(population.shifted - population.filled), dtype=np.int64)
-        status[shifted] = MOVED
-        return status
-
-    def _make_safe(self, served: ServedCells, state: State) -> Transition:
-        """Merge cells that lost devices while the publication was planned."""
-        sizes = served.count()
-        if not len(sizes) or sizes.min() >= state.k:
-            return Transition(state)
-        if sizes.sum() < state.k:
-            return suspend(self._population, state)
-        return merge_undersized(served, sizes, state)
-
-    def _figures(
-        self, outcome: Outcome, served: ServedCells, state: State, changed: int, seconds: float
-    ) -> Publication:
-        slots = self._population.occupied()
-        cells, epochs = served.cells[slots], served.epochs[slots]
-        sizes = served.count()
-        cohorts = cohort_sizes(cells, epochs)
-        placed = cells >= 0
-        distance = None
-        if placed.any() and served.clustering is not None:
-            places = to_points(*served.clustering.places.T)
-            points = self._population.points[slots[placed]]
-            distance = float(great_circle(points, places[cells[placed]]).mean())
-        return Publication(
-            generation=state.generation,
-            at=time.time(),
-            devices=len(slots),
-            waiting=int(np.count_nonzero(~placed)),
-            cells=len(sizes),
-            smallest_cell=int(sizes.min()) if len(sizes) else None,
-            k_over_history=int(cohorts.min()) if len(cohorts) else None,
-            changed=changed,
-            renewed=outcome.renewed,
-            distance=distance,
-            rebuilt=outcome.rebuilt,
-            seconds=seconds,
-        )
-
-    def _as_update(
-        self,
-        outcome: Outcome,
-        served: ServedCells,
-        status: Integers,
-        now: Integers,
-        slots: Integers,
-        state: State,
-        publication: Publication,
-    ) -> CellUpdate:
-        population = self._population
-        history, moved = population.history.copy(), population.moved.copy()
-        alive = self._planned(slots)
-        history[slots[alive]] = outcome.history[alive]
-        still = alive & ~np.isin(slots, sorted(population.shifted))
-        moved[slots[still]] = outcome.moved[still]
-        return CellUpdate(
-            standing=outcome.standing,
-            clustering=served.clustering,
-            devices=population.rows[now],
-            cells=np.append(served.ids, 0)[served.cells[now]],
-            epochs=served.epochs[now],
-            status=status[now],
-            moved=moved[now],
-            history=history[now],
-            added=outcome.added,
-            closed=outcome.closed,
-            generation=state.generation,
-            publication=publication,
-        )
-
     def _compute(self, task: str, devices: int, *arguments: Any, **options: Any) -> Any:
         if self._background and devices > MAX_INLINE_DEVICES:
             return self._worker.run(task, *arguments, **options)
         return load_task(task)(*arguments, **options)
 
-    def _alarms(self, devices: int, counts: Integers, last: Publication | None) -> Iterator[Alarm]:
-        """Yield what the operator should look at."""
+    def _alarms(self, devices: int, counts: Integers) -> Iterator[Alarm]:
+        """Yield the current alarms."""
         k = self._state.k
         if len(counts) and counts.min() < k:
             yield Alarm("cell_below_k", f"A cell has {counted(int(counts.min()), 'device')}.")
-        if last is not None and last.k_over_history is not None and last.k_over_history < k:
+        history = min(self._population.cohorts.copy().values(), default=k)
+        if history < k:
             yield Alarm(
-                "history_below_k",
-                f"Only {counted(last.k_over_history, 'device')} share a history.",
+                "history_below_k", f"A history is shared by only {counted(history, 'device')}."
             )
         if self._failure is not None:
             yield Alarm("publication_failed", self._failure)
@@ -860,27 +631,36 @@ class Anonymizer:
         if self._deferred:
             yield Alarm(
                 "publication_deferred",
-                f"Only {counted(self._deferred, 'device')} changed since the last publication; at "
-                f"least {self._rules.minimum} have to.",
+                f"Only {counted(self._deferred, 'device')} changed since the last publication; "
+                f"the next one requires at least {self._rules.minimum}.",
             )
         if self._refused:
             yield Alarm(
                 "rebuild_postponed",
-                "A rebuild would differ from an earlier publication in too few devices; it is "
-                "tried again with the next one.",
+                "A rebuild was postponed: it would differ from an earlier publication in too few "
+                "devices. The next publication will try again.",
             )
         served = self._population.served
-        merged = len(served.standing) - len(counts)
+        suspended = int(np.count_nonzero(~served.is_served()))
+        merged = len(served.standing) - suspended - len(counts)
         if merged > 0:
             yield Alarm(
                 "cells_merged",
                 f"{counted(merged, 'cell')} fell below k and {'was' if merged == 1 else 'were'} "
                 "merged until the next publication.",
             )
+        if suspended > 0:
+            yield Alarm(
+                "cells_suspended",
+                f"{counted(suspended, 'cell')} fell below k without a neighbour within reach; the "
+                "devices wait for the next publication.",
+            )
         waiting = devices - int(counts.sum())
         if len(counts) and waiting > max(k, 0.01 * devices):
             yield Alarm(
-                "many_waiting", f"{counted(waiting, 'device')} wait, too far from enough others."
+                "many_waiting",
+                f"{counted(waiting, 'device')} cannot be placed yet: too few "
+                "others are within reach.",
             )
 
     # ---------------------------------------------------------------------------- failures
@@ -896,8 +676,8 @@ class Anonymizer:
     def _writing(self) -> Iterator[None]:
         """Hold the write lock; after a failure, reload everything before the next change.
 
-        Memory changes after the database, so a failed write leaves it as it was. After any other
-        failure memory is suspect, and nothing is served until it is reloaded.
+        Memory is updated after the database, so a failed write leaves it unchanged. After any other
+        failure memory may be wrong, and nothing is served until it is reloaded.
         """
         with self._write_lock:
             self._check_open()
@@ -915,7 +695,7 @@ class Anonymizer:
                 raise
 
     def _check_database(self) -> None:
-        """Check the connection and reconnect; serve nothing if another process took over."""
+        """Check the connection and reconnect; stop serving if another process took over."""
         for _ in range(2):
             with suppress(MicrocellError), self._writing():
                 self._store.check()

@@ -43,9 +43,9 @@ class Client:
     timeout
         Seconds to wait for a response.
     retries
-        How often to repeat a request that was rate-limited, after the time the service asks for.
+        Number of times to repeat a rate-limited request, after the delay that the service asks for.
     transport, pause
-        Transport of httpx and function that sleeps, for tests.
+        httpx transport and sleep function, to be replaced in tests.
 
     Examples
     --------
@@ -102,10 +102,10 @@ class Client:
     def look_up(
         self, pseudonym: str, token: str, *, known: Answer | None = None, wait: float = 0.0
     ) -> Answer:
-        """Return the location to use, under which alias and until when.
+        """Return the location to use, the alias to use it under, and how long it is valid.
 
-        With an answer that is ``known`` already, ``wait`` up to this many seconds (at most 30) for
-        another one; return the known one if there is none.
+        If ``known`` is the latest answer, wait up to ``wait`` seconds (at most 30) for a new one,
+        and return ``known`` if there is none.
         """
         headers = {} if known is None else {"If-None-Match": f'"{known.tag}"'}
         params = {"wait": wait} if wait > 0 else None
@@ -127,7 +127,7 @@ class Client:
         return self._request("GET", "/cells")
 
     def timeline(self) -> dict[str, Any]:
-        """Return recent publications with rounded figures, and when the next one is due."""
+        """Return recent publications with rounded figures, and the time of the next one."""
         return self._request("GET", "/publications")
 
     def healthy(self) -> bool:
@@ -160,7 +160,7 @@ class Client:
         )
 
     def rebuild(self) -> None:
-        """Build all cells anew with the next publication."""
+        """Rebuild all cells at the next publication."""
         self._request("POST", "/rebuild", token=self._operator_token())
 
     def what_if(self, k: int) -> WhatIf:
@@ -264,7 +264,7 @@ def _answer(body: Mapping[str, Any]) -> Answer:
 
 
 def _build(make: Callable[[], Built]) -> Built:
-    """Build a record from a response; raise ServiceError if the response lacks something."""
+    """Build a record from a response; raise ServiceError if a field is missing."""
     try:
         return make()
     except (KeyError, TypeError, ValueError):

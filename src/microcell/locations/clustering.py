@@ -12,7 +12,8 @@ from microcell.cells import PowerCells
 from microcell.errors import DataError, OptionError, TooFewRecordsError
 from microcell.kernels.arrays import unit_vectors
 from microcell.methods import pcl
-from microcell.methods.quantization import equal_sizes, unpin
+from microcell.methods.blurring import unpin
+from microcell.methods.pcl_options import equal_sizes
 from microcell.model import Floats, Integers
 
 __all__ = [
@@ -82,7 +83,7 @@ def great_circle(points: Floats, others: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Clustering:
-    """Cells of devices as a power diagram, and what is published of each cell.
+    """Cells of devices as a power diagram, with the published place and radius of each.
 
     ``sites`` are power cells in kilometres from the Earth's centre. A point belongs to the cell
     ``cell_of[site]`` of the site it is assigned to; a cell that results from a merge has several
@@ -137,6 +138,17 @@ class Clustering:
     def assign(self, points: Floats) -> Integers:
         """Return the cell of each point, in O(n s) time for s sites."""
         return self.cell_of[self.sites.assign(points)]
+
+    def part(self, sites: Integers) -> tuple["Clustering", Integers]:
+        """Return the clustering of some sites, and the numbers that its cells had before."""
+        cells, cell_of = np.unique(self.cell_of[sites], return_inverse=True)
+        diagram = PowerCells(
+            centroids=self.sites.centroids[sites],
+            sizes=self.sites.sizes[sites],
+            k=self.sites.k,
+            costs=self.sites.costs[sites],
+        )
+        return Clustering(diagram, cell_of, self.places[cells], self.radius[cells]), cells
 
 
 def cluster(
@@ -232,25 +244,50 @@ def _publish(points: Floats, labels: Integers, sites: PowerCells) -> tuple[Clust
 def merge(clustering: Clustering, cell: int, sizes: Integers) -> tuple[Clustering, Integers]:
     """Merge a cell with its nearest neighbour.
 
-    The new place is the mean of the two published places weighted by the current cell sizes, so
-    that devices that moved since do not influence it; likewise the radius.
+    The new place and radius are derived from the two published ones, weighted by the current cell
+    sizes, so that devices that moved since do not influence them.
 
     Returns
     -------
     tuple of Clustering and integers
         The new clustering, and the new number of each old cell.
     """
-    count = len(clustering)
-    if count < 2:
+    other = _find_neighbour(clustering, cell, math.inf)
+    if other is None:
         raise OptionError(
             "A single cell has no neighbour to merge with. At least two cells are needed.",
             code="option.invalid",
             option="clustering",
         )
+    return _join(clustering, cell, other, sizes)
+
+
+def _find_neighbour(clustering: Clustering, cell: int, reach: float) -> int | None:
+    """Return the cell with the nearest place, with all sites of both cells within reach."""
     points = to_points(*clustering.places.T)
     distances = great_circle(points, np.broadcast_to(points[cell], points.shape))
     distances[cell] = np.inf
+    if math.isfinite(reach):
+        distances[_farthest(clustering, cell) > reach] = np.inf
     other = int(np.argmin(distances))
+    return other if math.isfinite(distances[other]) else None
+
+
+def _farthest(clustering: Clustering, cell: int) -> Floats:
+    """Return the largest distance between a site of each cell and one of this cell."""
+    sites = clustering.sites.centroids
+    result: Floats = np.zeros(len(clustering))
+    for site in sites[clustering.cell_of == cell]:
+        distances = great_circle(sites, np.broadcast_to(site, sites.shape))
+        np.maximum.at(result, clustering.cell_of, distances)
+    return result
+
+
+def _join(
+    clustering: Clustering, cell: int, other: int, sizes: Integers
+) -> tuple[Clustering, Integers]:
+    count = len(clustering)
+    points = to_points(*clustering.places.T)
     kept, gone = min(cell, other), max(cell, other)
     weights = np.maximum(sizes[[kept, gone]], 0).astype(np.float64)
     weights = weights if weights.sum() > 0 else np.ones(2)
@@ -290,12 +327,19 @@ class Merging:
 
 
 def merge_small(
-    clustering: Clustering, sizes: Integers, k: int, *, weights: Integers | None = None
+    clustering: Clustering,
+    sizes: Integers,
+    k: int,
+    *,
+    weights: Integers | None = None,
+    reach: float = math.inf,
 ) -> Merging:
-    """Merge the smallest cell repeatedly until all cells have k devices or one cell is left.
+    """Merge the smallest cells until all have k devices or have no neighbour within reach.
 
-    ``weights`` are those of the places, by default the sizes. The service uses published sizes, so
-    that the place of a merged cell tells nothing new.
+    A merged cell extends no farther than ``reach`` kilometres, from site to site: otherwise
+    repeated merges would move a place without bound. ``weights`` are used to average places, by
+    default the sizes. The service uses published sizes, so that the place of a merged cell reveals
+    nothing new.
 
     Examples
     --------
@@ -305,9 +349,19 @@ def merge_small(
     """
     result = Merging(clustering, np.arange(len(clustering)), sizes.copy(), 0)
     shares = sizes if weights is None else weights
-    while len(result.clustering) > 1 and result.sizes.min() < k:
-        merged, renumbered = merge(result.clustering, int(np.argmin(result.sizes)), shares)
+    while (pair := _next_pair(result, k, reach)) is not None:
+        merged, renumbered = _join(result.clustering, *pair, shares)
         counts = np.bincount(renumbered, weights=result.sizes).astype(np.int64)
         shares = np.bincount(renumbered, weights=shares).astype(np.int64)
         result = Merging(merged, renumbered[result.renumbered], counts, result.merges + 1)
     return result
+
+
+def _next_pair(merging: Merging, k: int, reach: float) -> tuple[int, int] | None:
+    """Return the smallest cell below k that has a neighbour within reach, and the neighbour."""
+    order = np.argsort(merging.sizes, kind="stable")
+    for cell in order[merging.sizes[order] < k].tolist():
+        other = _find_neighbour(merging.clustering, cell, reach)
+        if other is not None:
+            return cell, other
+    return None

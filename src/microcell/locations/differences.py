@@ -1,12 +1,14 @@
 """Differences between publications: which devices can be separated by subtracting published places.
 
 A published place is the mean of the devices that were in its cell when the cell was built, its
-*build*. Someone who subtracts the places of one publication from those of another, weighted by
-size, learns the sum over the devices in which the two sets of builds differ. Let the builds of both
-publications be nodes of a graph and each device an edge between the build that holds it in the
-earlier one and the build that holds it in the later one (or a node for those outside). Then every
-such difference is a cut of the graph, and no difference concerns fewer than a minimum of devices if
-and only if no cut is smaller, apart from empty ones.
+*build*. At any time a device is part of at most one published build. Someone who subtracts the
+places of one publication from those of another, weighted by size, learns a sum over devices. Let
+the builds of both publications be nodes of a graph, with one more node for "outside", and each
+device an edge between its build in the one and its build in the other. A difference then involves
+at least the devices of a cut of the graph. A device that has moved in between is involved if any of
+its builds is chosen, so it counts half for each side of the triangle of its two builds and
+"outside". All differences involve at least a minimum number of devices if and only if no non-empty
+cut is smaller than that.
 """
 
 import heapq
@@ -27,16 +29,16 @@ Graph = dict[int, dict[int, int]]
 
 @dataclass(frozen=True)
 class Build:
-    """A cell as it was built: never its devices, only how many it shares with earlier builds.
+    """A cell at the time it was built; records how many devices it shares with earlier builds.
 
-    ``born`` and ``died`` are the generations from which and until which its place was published.
-    ``moved`` counts devices that had moved since they were last part of a build.
+    Its place was published from generation ``born`` until before ``died``. ``overlaps`` counts the
+    devices shared with each earlier build by its id, and under the negative id those that have
+    moved since they were part of it.
     """
 
     id: int
     born: int
     size: int
-    moved: int = 0
     overlaps: Mapping[int, int] = field(default_factory=dict)
     died: int | None = None
 
@@ -71,10 +73,10 @@ class Ledger:
         return Ledger(builds)
 
     def allows(self, added: Iterable[Build], closed: Iterable[int], minimum: int) -> bool:
-        """Return True if every difference to an earlier publication has ``minimum`` devices.
+        """Return True if all differences from earlier publications involve ``minimum`` devices.
 
-        Generations between two changes of the published builds need not be compared: their builds
-        are those of the change before.
+        Only generations in which the published builds changed are compared; in between they are
+        the same.
         """
         new, gone = list(added), set(closed)
         if any(build.size < minimum for build in new):
@@ -94,38 +96,41 @@ class Ledger:
         }
         graph = _overlap_graph(then, now)
         for component in _components(graph, new):
-            moved = sum(
-                build.moved for build in now if build.id in component and build.id not in then
-            )
-            if 0 < moved < minimum and OUTSIDE not in component:
-                return False
             part = {
                 node: {other: w for other, w in graph[node].items() if other in component}
                 for node in component
             }
-            if has_small_cut(part, minimum):
+            if has_small_cut(part, 2 * minimum):
                 return False
         return True
 
 
 def _overlap_graph(then: Mapping[int, Build], now: Iterable[Build]) -> Graph:
-    """Return the graph of an earlier and the next publication; a standing build is one node."""
+    """Return the graph of an earlier and the next publication, with twice the weights.
+
+    A build in both is one node: a cut between its two halves would contain all its devices.
+    """
     graph: Graph = defaultdict(dict)
     lost = {number: build.size for number, build in then.items()}
     for build in now:
         if build.id in then:
             lost[build.id] = 0
-            graph[build.id] = graph[build.id]
             continue
         left = build.size
         for number, count in build.overlaps.items():
-            if number in then and count > 0:
-                _add_edge(graph, build.id, number, count)
-                lost[number] -= count
-                left -= count
-        _add_edge(graph, build.id, OUTSIDE, left)
+            before = abs(number)
+            if before not in then:
+                continue
+            lost[before] -= count
+            left -= count
+            if number > 0:
+                _add_edge(graph, build.id, before, 2 * count)
+            else:
+                for one, other in ((build.id, before), (build.id, OUTSIDE), (before, OUTSIDE)):
+                    _add_edge(graph, one, other, count)
+        _add_edge(graph, build.id, OUTSIDE, 2 * left)
     for number, count in lost.items():
-        _add_edge(graph, number, OUTSIDE, count)
+        _add_edge(graph, number, OUTSIDE, 2 * count)
     return graph
 
 
@@ -155,8 +160,8 @@ def _components(graph: Graph, nodes: set[int]) -> list[set[int]]:
 def has_small_cut(graph: Mapping[int, Mapping[int, int]], minimum: int) -> bool:
     """Return True if a connected graph has a cut of less than ``minimum``.
 
-    Contracts edges that no small cut can separate, found by maximum adjacency orderings (Nagamochi
-    and Ibaraki, 1992); the last node of an ordering is a cut by itself.
+    Contract edges that no small cut can separate, which are found by maximum adjacency orderings
+    (Nagamochi and Ibaraki, 1992). The last node of an ordering is a cut by itself.
 
     Examples
     --------
@@ -185,7 +190,7 @@ def has_small_cut(graph: Mapping[int, Mapping[int, int]], minimum: int) -> bool:
 
 
 def _adjacency_order(nodes: Graph) -> tuple[list[int], dict[int, int]]:
-    """Return the nodes, each the one most adjacent to those before it, and that adjacency."""
+    """Return the nodes in maximum adjacency order, and the adjacency of each to those before."""
     adjacency = dict.fromkeys(nodes, 0)
     heap = [(0, node) for node in nodes]
     heapq.heapify(heap)

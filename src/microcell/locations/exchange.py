@@ -65,8 +65,8 @@ def import_people(
 ) -> ImportSummary:
     """Sign up all rows of a table in one transaction and write their accounts to ``output``.
 
-    Then publishes, if enough devices changed. The new devices wait otherwise, or use the place of
-    the nearest cell.
+    A publication follows if enough devices changed. Otherwise the new devices use the place of the
+    nearest cell, or wait.
 
     The output has the columns ``row`` (from 1), ``pseudonym`` and ``token``, and only its owner can
     read it. Tokens cannot be recovered: if the file cannot be written, the devices are cancelled.

@@ -12,24 +12,25 @@ from microcell.errors import DataError, UnknownDeviceError
 from microcell.locations.clustering import Clustering, merge_small, to_points
 from microcell.locations.differences import Ledger
 from microcell.locations.publication import (
-    DEPTH,
     SETTLED,
     SIGNED_UP,
     UNPLACED,
     Situation,
     Standing,
+    count_cohorts,
     lower_band,
     next_band,
+    widen,
 )
 from microcell.locations.records import CellSummary, Overview, Place, Publication
 from microcell.locations.store import (
     CellMerge,
-    CellUpdate,
     Change,
     DeviceRow,
     Snapshot,
     State,
     Store,
+    numbers_of,
     unpack_builds,
 )
 from microcell.locations.vault import Vault, hash_token
@@ -48,15 +49,17 @@ __all__ = [
     "make_overview",
     "merge_undersized",
     "provisional_epoch",
-    "suspend",
+    "renew_aliases",
+    "short_cells",
     "unknown_device",
+    "with_history",
 ]
 
 WAITING = UNPLACED
 """Cell number of a device that has to wait, and of a free slot."""
 
 _NO_DIGEST = bytes(32)
-"""Compared with if the pseudonym is unknown, so that the comparison takes the same time."""
+"""Digest to compare with if the pseudonym is unknown, so that checking takes the same time."""
 
 
 class Entry(NamedTuple):
@@ -71,16 +74,18 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ServedCells:
-    """Cells being served, with the overview that is published of them, and the cell of each slot.
+    """The cells being served, their published overview, and the cell of each slot.
 
     Replaced as a whole when cells change, so that a look-up sees either all old or all new cells.
     Single entries of ``cells`` and ``epochs`` change in place for devices that join or leave, but
-    only if no cell falls below k. ``standing`` are the cells of the last publication; those merged
-    since share a cell of ``clustering``. ``ids`` are the database ids of its cells.
+    only if no cell falls below k. ``standing`` are the cells of the last publication, and
+    ``cell_of`` says which cell of ``clustering`` serves each: several share one after a merge, and
+    the devices of a cell without one (WAITING) wait. ``ids`` are the database ids of its cells.
     """
 
     clustering: Clustering | None
     standing: Standing
+    cell_of: Integers
     ids: Integers
     places: tuple[Place, ...]
     cells: Integers
@@ -92,6 +97,7 @@ class ServedCells:
         cls,
         clustering: Clustering | None,
         standing: Standing,
+        cell_of: Integers,
         ids: Integers,
         cells: Integers,
         epochs: Integers,
@@ -100,11 +106,11 @@ class ServedCells:
         """Create the served cells of a clustering."""
         rows = [] if clustering is None else clustering.places.tolist()
         places = tuple(Place(*row) for row in rows)
-        return cls(clustering, standing, ids, places, cells, epochs, overview)
+        return cls(clustering, standing, cell_of, ids, places, cells, epochs, overview)
 
     @property
     def generation(self) -> int:
-        """Number of publications and merges so far."""
+        """Number of publications, merges and suspensions so far."""
         return self.overview.generation
 
     def count(self) -> Integers:
@@ -117,26 +123,35 @@ class ServedCells:
         return None if cell < 0 else self.places[cell]
 
     def labels(self) -> Integers:
-        """Return the standing cell of each slot; UNPLACED for devices of merged cells."""
-        if self.clustering is None:
-            return np.full(len(self.cells), UNPLACED, dtype=np.int64)
-        cell_of = self.clustering.cell_of
-        alone = np.bincount(cell_of) == 1
-        first = np.full(len(alone) + 1, UNPLACED, dtype=np.int64)
-        first[cell_of] = np.arange(len(cell_of))
-        first[:-1][~alone] = UNPLACED
-        return first[self.cells]
+        """Return the standing cell of each slot, or UNPLACED if it waits or was merged."""
+        served = self.is_served()
+        cell_of = self.cell_of[served]
+        only = np.full(len(self.places) + 1, UNPLACED, dtype=np.int64)
+        only[cell_of] = np.flatnonzero(served)
+        only[:-1][np.bincount(cell_of, minlength=len(self.places)) > 1] = UNPLACED
+        return only[self.cells]
+
+    def is_served(self) -> Mask:
+        """Return a mask of the standing cells whose devices do not have to wait."""
+        out: Mask = self.cell_of >= 0
+        return out
+
+    def assign(self, points: Floats, reach: float) -> Integers:
+        """Return the cell of each newcomer: the nearest published place within reach."""
+        served = self.is_served()
+        labels = self.standing.take(served).nearest(points, reach)
+        return np.append(self.cell_of[served], WAITING)[labels]
 
 
 def provisional_epoch(generation: int) -> int:
-    """Return the epoch of aliases that last until the next publication only."""
+    """Return the epoch of aliases that last only until the next publication."""
     return 2 * generation + 1
 
 
 def make_overview(
     clustering: Clustering | None, bands: Integers, state: State, devices: int, waiting: int
 ) -> Overview:
-    """Return what is published: places and bands, and totals rounded down to multiples of k."""
+    """Return the public overview: places, bands, and totals rounded down to multiples of k."""
     k = state.k
     cells: list[CellSummary] = []
     if clustering is not None:
@@ -157,11 +172,11 @@ def make_overview(
     )
 
 
-def _no_cells(count: int, state: State, devices: int = 0) -> ServedCells:
+def _no_cells(count: int, state: State) -> ServedCells:
     none = np.empty(0, dtype=np.int64)
-    overview = make_overview(None, none, state, devices, devices)
+    overview = make_overview(None, none, state, 0, 0)
     epochs = np.full(count, provisional_epoch(state.generation), dtype=np.int64)
-    return ServedCells.of(None, Standing.empty(), none, _all_waiting(count), epochs, overview)
+    return ServedCells.of(None, Standing.empty(), none, none, _all_waiting(count), epochs, overview)
 
 
 @dataclass(eq=False, repr=False)
@@ -172,20 +187,21 @@ class Population:
     index: dict[str, Entry] = field(default_factory=dict)
     counts: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Devices per served cell."""
+    cohorts: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Devices by cell and epoch, without provisional aliases."""
     points: Floats = field(default_factory=lambda: np.zeros((16, 3)))
     rows: Integers = field(default_factory=lambda: np.zeros(16, dtype=np.int64))
     """Database id of each slot's device; 0 for free slots."""
     status: Integers = field(default_factory=lambda: np.zeros(16, dtype=np.int64))
-    moved: Mask = field(default_factory=lambda: np.zeros(16, dtype=np.bool_))
-    history: Integers = field(default_factory=lambda: np.zeros((16, DEPTH), dtype=np.int64))
+    history: Integers = field(default_factory=lambda: np.zeros((16, 1), dtype=np.int64))
     free: list[int] = field(default_factory=lambda: list(range(15, -1, -1)))
     pending: int = 0
     """Devices that signed up or moved since the last publication."""
     ledger: Ledger = field(default_factory=Ledger)
     filled: set[int] = field(default_factory=set)
-    """Slots that were filled since a publication is being computed."""
+    """Slots filled since the publication in progress was planned."""
     shifted: set[int] = field(default_factory=set)
-    """Slots whose device moved since a publication is being computed."""
+    """Slots whose device moved since the publication in progress was planned."""
 
     @classmethod
     def empty(cls, state: State) -> "Population":
@@ -211,14 +227,13 @@ class Population:
     def add(
         self, added: Sequence[DeviceRow], points: Floats, cells: Integers, history: Integers
     ) -> None:
-        """Add devices. The index comes last, so that a look-up never sees a half-filled slot."""
+        """Add devices, updating the index last so that a look-up never sees a half-filled slot."""
         self._grow(len(added))
         slots = np.array([self.free.pop() for _ in added], dtype=np.int64)
         self.points[slots] = points
         self.rows[slots] = [row.id for row in added]
         self.status[slots] = [row.status for row in added]
-        self.moved[slots] = [row.moved for row in added]
-        self.history[slots] = history
+        self.remember(slots, history)
         self.served.epochs[slots] = [row.epoch for row in added]
         self.served.cells[slots] = cells
         self.counts += np.bincount(cells[cells >= 0], minlength=len(self.counts))
@@ -227,37 +242,48 @@ class Population:
         for row, slot in zip(added, slots.tolist(), strict=True):
             self.index[row.pseudonym] = Entry(row.digest, slot)
 
+    def remember(self, slots: Integers, history: Integers) -> None:
+        """Record the builds that some devices were part of."""
+        self.history = with_history(self.history, slots, history)
+
     def move(self, slot: int, point: Floats, row: DeviceRow) -> None:
         """Record a device's new location, which takes effect with the next publication."""
         self.pending += int(self.status[slot] == SETTLED)
         self.points[slot] = point
         self.status[slot] = row.status
-        self.moved[slot] = row.moved
+        self.history[slot] = -np.abs(self.history[slot])
         self.shifted.add(slot)
 
     def remove(self, pseudonym: str, served: ServedCells | None) -> None:
-        """Remove a device. The index comes first, so that a look-up never meets a reused slot."""
+        """Remove a device, updating the index first so that a look-up never meets a reused slot."""
         slot = self.index.pop(pseudonym).slot
         self.pending -= int(self.status[slot] != SETTLED)
         if served is None:
             cell = self.served.cells[slot]
             if cell >= 0:
                 self.counts[cell] -= 1
+                self._leave_cohort(int(cell), int(self.served.epochs[slot]))
             self.served.cells[slot] = WAITING
         else:
             self.serve(served)
         self.points[slot] = 0.0
         self.rows[slot] = 0
         self.status[slot] = SETTLED
-        self.moved[slot] = False
         self.history[slot] = 0
         self.filled.discard(slot)
         self.shifted.discard(slot)
         self.free.append(slot)
 
+    def _leave_cohort(self, cell: int, epoch: int) -> None:
+        if epoch % 2 == 0:
+            self.cohorts[cell, epoch] -= 1
+            if not self.cohorts[cell, epoch]:
+                del self.cohorts[cell, epoch]
+
     def serve(self, served: ServedCells) -> None:
-        """Serve other cells, in one assignment."""
+        """Replace the served cells atomically."""
         self.counts = served.count()
+        self.cohorts = count_cohorts(served.cells, served.epochs)
         self.served = served
 
     def situation(
@@ -272,7 +298,6 @@ class Population:
             status=self.status[slots],
             epochs=self.served.epochs[slots],
             history=self.history[slots],
-            moved=self.moved[slots],
             standing=self.served.standing,
             ledger=self.ledger,
             generation=generation,
@@ -290,7 +315,6 @@ class Population:
         self.points = _pad(self.points, added)
         self.rows = _pad(self.rows, added)
         self.status = _pad(self.status, added)
-        self.moved = _pad(self.moved, added)
         self.history = _pad(self.history, added)
         self.served = replace(
             served,
@@ -302,6 +326,14 @@ class Population:
 
 def _pad(values: Any, count: int) -> Any:
     return np.concatenate([values, np.zeros((count, *values.shape[1:]), dtype=values.dtype)])
+
+
+def with_history(history: Integers, slots: Integers, new: Integers) -> Integers:
+    """Return a copy of the histories with those of some slots replaced."""
+    width = max(history.shape[1], new.shape[1])
+    result = widen(history, width)
+    result[slots] = widen(new, width)
+    return result
 
 
 def unknown_device() -> UnknownDeviceError:
@@ -328,7 +360,6 @@ class Transition:
     state: State
     served: ServedCells | None = None
     merge: CellMerge | None = None
-    update: CellUpdate | None = None
 
     __repr__ = record_repr
     _repr_html_ = record_html
@@ -339,20 +370,19 @@ def count_changes(state: State, **counts: int) -> State:
 
     Examples
     --------
-    >>> state = count_changes(State(b"", 2, changes=1), moves=2)
-    >>> state.moves, state.changes
-    (2, 3)
+    >>> count_changes(State(b"", 2, moves=1), moves=2).moves
+    3
     """
-    counters = {name: getattr(state, name) + count for name, count in counts.items()}
-    return replace(state, changes=state.changes + sum(counts.values()), **counters)
+    return replace(state, **{name: getattr(state, name) + count for name, count in counts.items()})
 
 
-def leave_cell(population: Population, state: State, slot: int) -> Transition:
+def leave_cell(population: Population, state: State, slot: int, reach: float) -> Transition:
     """Return the transition when a device cancels.
 
-    What is published stays as it is until the next publication, unless more devices left than the
-    cell could spare: a cell below k is merged with its nearest neighbour at once. If fewer than k
-    devices are left in total, all of them wait.
+    Published cells stay unchanged until the next publication, unless more devices left than the
+    cell could spare: a cell below k is merged with its nearest neighbour within reach immediately,
+    or its devices wait. If a history is left to fewer than k devices, all devices of the cell get
+    other aliases.
     """
     served, k = population.served, state.k
     cell = int(served.cells[slot])
@@ -360,39 +390,66 @@ def leave_cell(population: Population, state: State, slot: int) -> Transition:
         state = replace(state, departures=state.departures + 1)
     if served.clustering is None or cell < 0:
         return Transition(state)
-    if int(population.counts.sum()) - 1 < k:
-        return suspend(population, state, but=slot)
-    if population.counts[cell] - 1 >= k:
+    short = population.cohorts.get((cell, int(served.epochs[slot])), k + 1) <= k
+    if population.counts[cell] > k and not short:
         return Transition(state)
     cells, sizes = served.cells.copy(), population.counts.copy()
     cells[slot] = WAITING
     sizes[cell] -= 1
-    return merge_undersized(replace(served, cells=cells), sizes, state)
+    served = replace(served, cells=cells)
+    if sizes[cell] >= k:
+        return renew_aliases(served, [cell], state)
+    return merge_undersized(served, sizes, state, reach)
 
 
-def merge_undersized(served: ServedCells, sizes: Integers, state: State) -> Transition:
-    """Merge cells until all have at least k devices.
+def renew_aliases(served: ServedCells, cells: list[int], state: State) -> Transition:
+    """Give all devices of some cells aliases that last until the next publication."""
+    assert served.clustering is not None
+    after = replace(state, generation=state.generation + 1)
+    epoch = provisional_epoch(after.generation)
+    renewed = replace(
+        served,
+        epochs=np.where(np.isin(served.cells, cells), epoch, served.epochs),
+        overview=replace(served.overview, generation=after.generation),
+    )
+    merge = CellMerge([], served.ids[cells].tolist(), served.ids, served.clustering, epoch)
+    return Transition(after, renewed, merge)
 
-    The new places and bands follow from published ones, and all devices concerned get aliases that
-    last until the next publication.
+
+def short_cells(served: ServedCells, k: int) -> list[int]:
+    """Return the cells in which fewer than k devices share a history."""
+    cohorts = count_cohorts(served.cells, served.epochs)
+    return sorted({cell for (cell, _), size in cohorts.items() if size < k})
+
+
+def merge_undersized(
+    served: ServedCells, sizes: Integers, state: State, reach: float
+) -> Transition:
+    """Merge cells below k with neighbours within reach; where there is none, the devices wait.
+
+    The new places and bands are derived from published ones. All devices in merged cells get
+    aliases that last until the next publication.
     """
     assert served.clustering is not None
     bands = np.array([cell.at_least for cell in served.overview.cells], dtype=np.int64)
-    result = merge_small(served.clustering, sizes, state.k, weights=bands)
-    if result.merges == 0:
+    result = merge_small(served.clustering, sizes, state.k, weights=bands, reach=reach)
+    enough = result.sizes >= state.k
+    if result.merges == 0 and enough.all():
         return Transition(state, served)
+    clustering, cells_kept = _take_cells(result.clustering, enough)
+    renumbered = np.where(enough, np.cumsum(enough) - 1, WAITING)[result.renumbered]
+    cells = np.append(renumbered, WAITING)[served.cells]
     # A merged cell keeps the id of the first of its parts.
     firsts = np.unique(result.renumbered, return_index=True)[1]
-    gone = np.setdiff1d(np.arange(len(sizes)), firsts)
-    kept = firsts[result.renumbered[gone]]
-    cells = np.append(result.renumbered, WAITING)[served.cells]
-    ids = served.ids[firsts]
+    ids = served.ids[firsts][cells_kept]
+    gone = np.setdiff1d(np.arange(len(sizes)), firsts[cells_kept])
+    kept = [int(ids[cell]) if cell >= 0 else None for cell in renumbered[gone].tolist()]
     after = replace(state, generation=state.generation + 1, merges=state.merges + result.merges)
     epoch = provisional_epoch(after.generation)
-    merged = np.append(np.bincount(result.renumbered) > 1, False)[cells]
-    sums = np.bincount(result.renumbered, weights=bands).astype(np.int64)
+    merged = np.append((np.bincount(result.renumbered) > 1)[cells_kept], False)[cells]
+    sums = np.bincount(result.renumbered, weights=bands).astype(np.int64)[cells_kept]
     overview = make_overview(
-        result.clustering,
+        clustering,
         np.array([lower_band(int(total), state.k) for total in sums], dtype=np.int64),
         after,
         served.overview.devices,
@@ -401,41 +458,23 @@ def merge_undersized(served: ServedCells, sizes: Integers, state: State) -> Tran
     return Transition(
         after,
         ServedCells.of(
-            result.clustering,
+            clustering,
             served.standing,
+            np.append(renumbered, WAITING)[served.cell_of],
             ids,
             cells,
             np.where(merged, epoch, served.epochs),
             overview,
         ),
-        CellMerge(
-            served.ids[gone].tolist(), served.ids[kept].tolist(), ids, result.clustering, epoch
-        ),
+        CellMerge(served.ids[gone].tolist(), kept, ids, clustering, epoch),
     )
 
 
-def suspend(population: Population, state: State, but: int = WAITING) -> Transition:
-    """Return the transition to a service without cells, in which all devices wait.
-
-    ``but`` is the slot of a device that cancels.
-    """
-    after = replace(state, generation=state.generation + 1)
-    slots = population.occupied()
-    slots = slots[slots != but]
-    served = _no_cells(len(population.served.cells), after, len(slots))
-    update = CellUpdate(
-        standing=served.standing,
-        clustering=None,
-        devices=population.rows[slots],
-        cells=np.zeros(len(slots), dtype=np.int64),
-        epochs=served.epochs[slots],
-        status=population.status[slots],
-        moved=population.moved[slots],
-        history=population.history[slots],
-        closed=population.served.standing.builds.tolist(),
-        generation=after.generation,
-    )
-    return Transition(after, served, update=update)
+def _take_cells(clustering: Clustering, chosen: Mask) -> tuple[Clustering | None, Integers]:
+    """Return the clustering of the chosen cells, or None without any, and their old numbers."""
+    if not chosen.any():
+        return None, np.empty(0, dtype=np.int64)
+    return clustering.part(np.flatnonzero(chosen[clustering.cell_of]))
 
 
 # -------------------------------------------------------------------------------- loading
@@ -453,11 +492,12 @@ class Loaded:
     publications: list[Publication]
 
 
-def load(store: Store, vault: Vault, k: int) -> Loaded:
-    """Read the database and make it safe to serve with this k.
+def load(store: Store, vault: Vault, k: int, reach: float) -> Loaded:
+    """Read the database, and make it safe to serve with this k.
 
-    A new database is bound to the key. Cells below k, for example after k was raised, are merged;
-    with fewer than k devices in total, all wait. That is written before it is served.
+    A new database is bound to the key. Cells below k, for example after k was raised, are merged
+    with neighbours within reach, or their devices wait. These changes are written before they are
+    served.
     """
     snapshot = store.load()
     if snapshot.state is None:
@@ -468,7 +508,7 @@ def load(store: Store, vault: Vault, k: int) -> Loaded:
     population = _populate(
         snapshot, replace(snapshot.state, k=k), _decrypt_points(snapshot.devices, vault)
     )
-    state = _make_safe(store, population, snapshot.state, k)
+    state = _make_safe(store, population, snapshot.state, k, reach)
     next_row = max((row.id for row in snapshot.devices), default=0) + 1
     next_build = max(snapshot.ledger.builds, default=0) + 1
     return Loaded(
@@ -506,11 +546,15 @@ def _populate(snapshot: Snapshot, state: State, points: Floats) -> Population:
     )
     population.filled.clear()
     population.ledger = snapshot.ledger
-    if snapshot.clustering is None:
-        return population
     served = population.served
-    served.cells[[entry.slot for entry in population.index.values()]] = _cell_numbers(snapshot)
-    sums = np.bincount(snapshot.clustering.cell_of, weights=snapshot.standing.bands)
+    slots = [entry.slot for entry in population.index.values()]
+    served.cells[slots] = numbers_of([row.cell for row in snapshot.devices], snapshot.ids)
+    # The last sum is that of the standing cells that are not served.
+    sums = np.bincount(
+        np.where(snapshot.cell_of < 0, len(snapshot.ids), snapshot.cell_of),
+        weights=snapshot.standing.bands,
+        minlength=len(snapshot.ids) + 1,
+    )[:-1]
     overview = make_overview(
         snapshot.clustering,
         np.array([lower_band(int(total), state.k) for total in sums], dtype=np.int64),
@@ -521,6 +565,7 @@ def _populate(snapshot: Snapshot, state: State, points: Floats) -> Population:
         ServedCells.of(
             snapshot.clustering,
             snapshot.standing,
+            snapshot.cell_of,
             snapshot.ids,
             served.cells,
             served.epochs,
@@ -537,27 +582,23 @@ def _last_totals(snapshot: Snapshot) -> tuple[int, int]:
     return snapshot.publications[-1].devices, snapshot.publications[-1].waiting
 
 
-def _cell_numbers(snapshot: Snapshot) -> Integers:
-    """Return the number of each device's cell, given the stored ids."""
-    ids = np.array(
-        [WAITING if row.cell is None else row.cell for row in snapshot.devices], dtype=np.int64
-    )
-    numbers = np.searchsorted(snapshot.ids, ids)
-    return np.where(ids == WAITING, WAITING, numbers).astype(np.int64)
-
-
-def _make_safe(store: Store, population: Population, state: State, k: int) -> State:
-    """Merge cells below k, or suspend service, before anything is served; return the state."""
+def _make_safe(store: Store, population: Population, state: State, k: int, reach: float) -> State:
+    """Merge cells below k, or let their devices wait, before anything is served."""
     served = population.served
     current = replace(state, k=k)
     if served.clustering is None:
         transition = Transition(current)
-    elif int(population.counts.sum()) < k:
-        transition = suspend(population, current)
     else:
-        transition = merge_undersized(served, population.counts, current)
+        transition = merge_undersized(served, population.counts, current, reach)
     if transition.state != state:
-        store.write(Change(transition.state, merge=transition.merge, update=transition.update))
+        store.write(Change(transition.state, merge=transition.merge))
     if transition.served is not None:
         population.serve(transition.served)
-    return transition.state
+    short = short_cells(population.served, k)
+    if not short:
+        return transition.state
+    renewal = renew_aliases(population.served, short, transition.state)
+    store.write(Change(renewal.state, merge=renewal.merge))
+    assert renewal.served is not None
+    population.serve(renewal.served)
+    return renewal.state

@@ -1,10 +1,10 @@
-"""Publications: the next cells, computed so that no sequence of publications gives a device away.
+"""Publications: compute the next cells so that no sequence of publications exposes a device.
 
-Devices change at any time, but what is published changes only here, on the service's clock. A cell
-*stands* from one publication to the next: its place, on a grid with a secret offset, stays where it
-is. Newcomers join the cell of the nearest place. A cell that has lost devices takes over some of
-its neighbours'; a cell that has grown is divided; devices far from everybody wait. A cell is built
-anew only if every difference to any earlier publication concerns enough devices.
+Devices change at any time, but published data change only here, on the service's clock. A cell
+*stands* from one publication to the next: its place, on a grid with a secret offset, does not move.
+New devices join the cell with the nearest place. A cell that has lost devices takes over some from
+its neighbours; a cell that has grown is divided; isolated devices wait. A cell is rebuilt only if
+every difference from any earlier publication involves enough devices.
 """
 
 import math
@@ -26,7 +26,6 @@ from microcell.locations.vault import grid_offsets
 from microcell.model import Floats, Integers, Mask
 
 __all__ = [
-    "DEPTH",
     "MOVED",
     "SETTLED",
     "SIGNED_UP",
@@ -36,6 +35,7 @@ __all__ = [
     "Situation",
     "Standing",
     "cohort_sizes",
+    "count_cohorts",
     "lower_band",
     "next_band",
     "plan_publication",
@@ -43,16 +43,14 @@ __all__ = [
     "radius_band",
     "separate_areas",
     "snap",
+    "widen",
 ]
 
 SETTLED, SIGNED_UP, MOVED = 0, 1, 2
-"""Whether a device was part of the last publication, or what it has done since."""
+"""Status of a device: part of the last publication, new, or moved since."""
 
 UNPLACED = -1
-"""Label of a device that waits, or whose cell is to be found again."""
-
-DEPTH = 8
-"""Builds remembered per device; older ones are compared no more."""
+"""Label of a device that waits or has to be assigned again."""
 
 GRID = 0.1
 """Step of the grid of published places, in radii of the cell."""
@@ -61,17 +59,17 @@ MIN_RADIUS = 0.01
 """Smallest published radius in kilometres, also for devices that are all at one spot."""
 
 _NEIGHBOURS = 8
-"""Cells that a cell too small may take devices from."""
+"""Number of neighbouring cells that an undersized cell may take devices from."""
 
 _ATTEMPTS = 40
-"""How often a cell may run short in one publication before it is closed."""
+"""Number of times that a cell may fall short in one publication before it is closed."""
 
 _RADII = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 _SIZES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
 
 
 def radius_band(radius: float) -> float:
-    """Return the smallest of 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, ... that is no less.
+    """Round a radius up to one of 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, ... kilometres.
 
     Examples
     --------
@@ -86,7 +84,7 @@ def radius_band(radius: float) -> float:
 
 
 def lower_band(size: int, k: int) -> int:
-    """Return the lower end of the band of a size: k times 1, 1.5, 2, 3, 4, 6, 8, 10, 15, ...
+    """Return the lower end of the band that contains a size: k times 1, 1.5, 2, 3, 4, 6, 8, 10, ...
 
     Examples
     --------
@@ -101,7 +99,7 @@ def lower_band(size: int, k: int) -> int:
 
 
 def next_band(lower: int, k: int) -> int:
-    """Return the lower end of the band that follows.
+    """Return the lower end of the next band.
 
     Examples
     --------
@@ -115,9 +113,9 @@ def next_band(lower: int, k: int) -> int:
 
 
 def snap(mean: Floats, radius: float, offsets: Floats) -> Floats:
-    """Return a point of the sphere on a grid of a tenth of the radius, shifted by the offsets.
+    """Round a point on the sphere to a grid of a tenth of the radius, shifted by the offsets.
 
-    The offsets, uniform in [0, 1), are secret, so the rounding error tells nothing about the mean.
+    The offsets, uniform in [0, 1), are secret, so the rounded point reveals nothing more precise.
 
     Examples
     --------
@@ -139,11 +137,12 @@ def snap(mean: Floats, radius: float, offsets: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Rules:
-    """What a publication has to guarantee.
+    """Guarantees that every publication must satisfy.
 
-    Each cell has at least ``k + colluders`` devices, and so has every difference between two
-    publications. ``reach`` is the largest distance in kilometres between a device and its place.
-    An alias lasts at most ``window`` publications. New cells exceed the minimum by ``spare``.
+    Each cell has at least ``k + colluders`` devices, and every difference between two publications
+    involves at least as many. ``reach`` is the largest distance in kilometres between a device and
+    its place. An alias lasts at most ``window`` publications. New cells exceed the minimum by the
+    share ``spare``.
     """
 
     k: int
@@ -155,17 +154,18 @@ class Rules:
 
     @property
     def minimum(self) -> int:
-        """Devices of a cell at a publication."""
+        """Minimum number of devices per cell at a publication."""
         return self.k + self.colluders
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Standing:
-    """The cells that stand, one entry each.
+    """The standing cells, one entry each.
 
     ``points`` are the published places on the sphere, ``radii`` the published radii, ``builds`` the
     ids, and ``bands`` the lower ends of the published size bands. ``sizes`` are the true sizes at
-    the last publication, and ``changes`` the devices that came or went since the band was set.
+    the last publication, and ``changes`` the number of devices that joined or left since the band
+    was set.
     """
 
     points: Floats
@@ -188,7 +188,7 @@ class Standing:
         return f"Standing({len(self)} cells)"
 
     def take(self, rows: Integers | Mask) -> "Standing":
-        """Return some of the cells."""
+        """Return the selected cells."""
         return Standing(
             self.points[rows],
             self.radii[rows],
@@ -199,7 +199,7 @@ class Standing:
         )
 
     def join(self, other: "Standing") -> "Standing":
-        """Return the cells of both."""
+        """Return these cells followed by the other ones."""
         return Standing(
             np.concatenate([self.points, other.points]),
             np.concatenate([self.radii, other.radii]),
@@ -210,7 +210,7 @@ class Standing:
         )
 
     def diagram(self) -> PowerCells:
-        """Return the rule by which newcomers are assigned: the nearest published place."""
+        """Return the rule that assigns new devices: the nearest published place."""
         return PowerCells(
             centroids=self.points,
             sizes=np.maximum(self.bands, 1),
@@ -238,9 +238,10 @@ class Standing:
 class Situation:
     """The devices before a publication.
 
-    ``labels`` are positions in ``standing``; UNPLACED for devices that wait or were merged.
-    ``epochs`` say when each alias began (see :func:`cohort_sizes`), ``history`` holds the builds
-    each device was part of, and ``moved`` whether it has moved since the last of them.
+    ``labels`` are positions in ``standing``; UNPLACED for devices that wait or whose cell was
+    merged. ``epochs`` say when each alias began (see :func:`cohort_sizes`), ``history`` holds the
+    builds each device was part of, latest first and padded with zeros; they are negative if the
+    device has moved since.
     """
 
     points: Floats
@@ -248,7 +249,6 @@ class Situation:
     status: Integers
     epochs: Integers
     history: Integers
-    moved: Mask
     standing: Standing
     ledger: Ledger
     generation: int
@@ -260,15 +260,14 @@ class Situation:
 class Outcome:
     """The next publication, in the order of the situation's devices.
 
-    ``renewed`` counts devices with a new alias that had one before, ``moves_of_cells`` devices that
-    were handed over to a neighbouring cell. ``refused`` is True if a rebuild was due, but would
-    have made a difference that concerns too few devices.
+    ``renewed`` is the number of devices whose alias was replaced, ``moves_of_cells`` the number
+    that were handed over to a neighbouring cell. ``refused`` is True if a rebuild was due but would
+    have differed from an earlier publication in too few devices.
     """
 
     labels: Integers
     epochs: Integers
     history: Integers
-    moved: Mask
     standing: Standing
     ledger: Ledger
     added: list[Build] = field(default_factory=list)
@@ -286,12 +285,36 @@ def cohort_sizes(labels: Integers, epochs: Integers) -> Integers:
     from its epoch on. Epochs are twice the generation of the publication at which the alias began;
     odd epochs are provisional aliases, which the next publication replaces.
     """
+    return np.array(list(count_cohorts(labels, epochs).values()), dtype=np.int64)
+
+
+def count_cohorts(labels: Integers, epochs: Integers) -> dict[tuple[int, int], int]:
+    """Return the sizes of the cohorts by cell and epoch.
+
+    Examples
+    --------
+    >>> count_cohorts(np.array([0, 0, 1, -1]), np.array([2, 2, 3, 2]))
+    {(0, 2): 2}
+    """
     settled = (labels >= 0) & (epochs % 2 == 0)
-    if not settled.any():
-        return np.empty(0, dtype=np.int64)
-    pairs = np.stack([labels[settled], epochs[settled]], axis=1)
-    sizes: Integers = np.unique(pairs, axis=0, return_counts=True)[1]
-    return sizes
+    count = int(labels.max(initial=0)) + 1
+    keys, sizes = np.unique(epochs[settled] * count + labels[settled], return_counts=True)
+    cells, begun = (keys % count).tolist(), (keys // count).tolist()
+    return dict(zip(zip(cells, begun, strict=True), sizes.tolist(), strict=True))
+
+
+def widen(history: Integers, width: int) -> Integers:
+    """Return the histories with room for at least ``width`` builds per device.
+
+    No build is ever forgotten: otherwise a difference to an old publication could not be checked.
+
+    Examples
+    --------
+    >>> widen(np.array([[5, 3]]), 4).tolist()
+    [[5, 3, 0, 0]]
+    """
+    missing = max(0, width - history.shape[1])
+    return np.pad(history, ((0, 0), (0, missing)))
 
 
 def plan_publication(
@@ -311,7 +334,7 @@ def plan_publication(
 
 
 class _Draft:
-    """A publication in the making."""
+    """A publication under construction."""
 
     def __init__(
         self, situation: Situation, rules: Rules, offsets: Callable[[int], Floats]
@@ -323,7 +346,6 @@ class _Draft:
         self.standing = situation.standing
         self.ledger = situation.ledger
         self.history = situation.history.copy()
-        self.moved = situation.moved.copy()
         self.next_build = situation.next_build
         self.added: list[Build] = []
         self.closed: list[int] = []
@@ -342,10 +364,10 @@ class _Draft:
         return np.bincount(self.labels + 1, minlength=len(self.standing) + 1)[1:]
 
     def fill_small_cells(self) -> None:
-        """Bring each cell to the minimum with devices of its neighbours, or close it.
+        """Fill each cell up to the minimum with devices of its neighbours, or close it.
 
-        A cell that is too small bids for the devices that lose least by changing; a neighbour that
-        falls below the minimum bids in turn, and its devices have become dearer.
+        An undersized cell bids for the devices that lose the least by changing. A neighbour that
+        falls below the minimum bids in turn, at increased prices.
         """
         minimum = self.rules.minimum
         bids = np.zeros(len(self.standing))
@@ -372,7 +394,7 @@ class _Draft:
     def _bid(
         self, cell: int, bids: Floats, members: list[set[int]], open_cells: Mask
     ) -> list[int] | None:
-        """Take devices over; return the cells that lost some, or None if there are too few."""
+        """Take over devices; return the cells that lost some, or None if too few can move."""
         missing = self.rules.minimum - len(members[cell])
         here = self.standing.points[cell]
         near = _nearest_cells(self.standing.points, cell, open_cells)
@@ -418,14 +440,14 @@ class _Draft:
         self.labels = numbers[self.labels]
         self.standing = self.standing.take(kept)
 
-    # ---------------------------------------------------------------------------- cells built anew
+    # ---------------------------------------------------------------------------- new cells
 
     def divide_large_cells(self) -> None:
-        """Divide cells of at least twice the minimum, where the differences allow it."""
+        """Divide cells of at least twice the minimum where the differences allow it."""
         large = 2 * math.ceil(self.rules.minimum * (1.0 + self.rules.spare))
-        for cell in np.flatnonzero(self.sizes() >= large).tolist():
-            rows = np.flatnonzero(self.labels == cell)
-            self._build(rows, [cell])
+        for build in self.standing.builds[self.sizes() >= large].tolist():
+            cell = int(np.flatnonzero(self.standing.builds == build)[0])
+            self._build(np.flatnonzero(self.labels == cell), [cell])
 
     def open_new_areas(self) -> None:
         """Build cells for waiting devices that are close together."""
@@ -434,9 +456,10 @@ class _Draft:
             self._build(rows, [])
 
     def rebuild(self) -> bool:
-        """Build all cells anew; return False if that is not allowed.
+        """Rebuild all cells; return False if the differences do not allow it.
 
-        Without any cells, larger ones are tried, since all devices would have to wait otherwise.
+        If there are no cells yet, larger ones are tried, since all devices would have to wait
+        otherwise.
         """
         rows = np.arange(len(self.labels))
         before, minimum = self.labels, self.rules.minimum
@@ -453,37 +476,30 @@ class _Draft:
         return True
 
     def _build(self, rows: Integers, replaced: Sequence[int], minimum: int | None = None) -> bool:
-        """Build cells of some devices in place of others, unless a difference is too small."""
-        groups = build_groups(self.before.points[rows], self.rules, minimum or self.rules.minimum)
-        if len(groups) <= (1 if len(replaced) == 1 else 0):
+        """Replace some cells by new ones, unless a difference would be too small."""
+        groups, kept_members = self._group(rows, replaced, minimum or self.rules.minimum)
+        least = 2 if len(replaced) == 1 else 1
+        if not groups or len(groups) + len(kept_members) < least:
             return False
-        members = {cell: rows[group] for cell, group in self._unchanged(rows, groups).items()}
-        kept_rows = np.concatenate([*members.values(), np.empty(0, dtype=np.int64)])
-        groups = [group for group in groups if rows[group[0]] not in kept_rows]
-        replaced = [cell for cell in replaced if cell not in members]
-        if not groups:
-            return False
-        builds: list[Build] = []
-        cells: list[Standing] = []
-        for group in groups:
-            build, cell = self._describe(rows[group], self.next_build + len(builds))
-            builds.append(build)
-            cells.append(cell)
+        replaced = [cell for cell in replaced if cell not in kept_members]
+        described = [
+            self._describe(group, self.next_build + number) for number, group in enumerate(groups)
+        ]
+        builds = [build for build, _ in described]
         closed = self.standing.builds[list(replaced)].tolist()
-        if not self.ledger.allows(builds, closed, self.rules.minimum):
+        if not self.ledger.allows(builds, [*self.closed, *closed], self.rules.minimum):
             return False
         for build, group in zip(builds, groups, strict=True):
-            self._remember(rows[group], build.id)
+            self._remember(group, build.id)
+        for cell, same in kept_members.items():
+            self.labels[same] = cell
+        stray = np.setdiff1d(rows, np.concatenate([*groups, *kept_members.values()]))
         kept = np.ones(len(self.standing), dtype=np.bool_)
         kept[list(replaced)] = False
-        for number, same in members.items():
-            self.labels[same] = number
-        placed = [rows[np.concatenate(groups)], *members.values()]
-        stray = np.setdiff1d(rows, np.concatenate(placed))
         self._keep(kept)
-        for group, cell in zip(groups, cells, strict=True):
-            self.labels[rows[group]] = len(self.standing)
-            self.standing = self.standing.join(cell)
+        for group, (_, added) in zip(groups, described, strict=True):
+            self.labels[group] = len(self.standing)
+            self.standing = self.standing.join(added)
         self.labels[stray] = self.standing.nearest(self.before.points[stray], self.rules.reach)
         # A ledger for the checks that follow; `finish` makes the final one.
         self.ledger = self.ledger.changed(builds, closed, self.before.generation + 1)
@@ -491,12 +507,41 @@ class _Draft:
         self.added += builds
         return True
 
-    def _unchanged(self, rows: Integers, groups: Sequence[Integers]) -> dict[int, Integers]:
-        """Return the groups that are almost a cell that stands, which is then kept as it is."""
-        position = {build: cell for cell, build in enumerate(self.standing.builds.tolist())}
+    def _group(
+        self, rows: Integers, replaced: Sequence[int], minimum: int
+    ) -> tuple[list[Integers], dict[int, Integers]]:
+        """Return the devices of new cells, and those of replaced cells that would hardly change.
+
+        The latter are kept if that leaves enough devices to the others: a device that is part of a
+        standing build joins no other.
+        """
+        free = rows[~self._is_built(rows, replaced)]
+        groups = [
+            free[group] for group in build_groups(self.before.points[free], self.rules, minimum)
+        ]
+        kept = self._unchanged(groups, replaced)
+        first = {int(group[0]) for group in kept.values()}
+        changed = [group for group in groups if int(group[0]) not in first]
+        replaced = [cell for cell in replaced if cell not in kept]
+        changed = [group[~self._is_built(group, replaced)] for group in changed]
+        if changed and min(map(len, changed)) >= minimum:
+            return changed, kept
+        return ([], kept) if not changed else (groups, {})
+
+    def _is_built(self, rows: Integers, replaced: Sequence[int]) -> Mask:
+        """Return the devices that are part of a standing build, except those to be replaced."""
+        standing = np.delete(self.standing.builds, np.asarray(replaced, dtype=np.int64))
+        out: Mask = np.isin(np.abs(self.history[rows, 0]), standing)
+        return out
+
+    def _unchanged(
+        self, groups: Sequence[Integers], replaced: Sequence[int]
+    ) -> dict[int, Integers]:
+        """Return the groups that nearly equal a cell to be replaced."""
+        position = {int(self.standing.builds[cell]): cell for cell in replaced}
         result: dict[int, Integers] = {}
         for group in groups:
-            builds, counts = np.unique(self.history[rows[group], 0], return_counts=True)
+            builds, counts = np.unique(self.history[group, 0], return_counts=True)
             build, count = int(builds[np.argmax(counts)]), int(counts.max())
             if build in position:
                 difference = len(group) + self.ledger.builds[build].size - 2 * count
@@ -519,7 +564,6 @@ class _Draft:
             number,
             self.before.generation + 1,
             len(rows),
-            int(np.count_nonzero(self.moved[rows])),
             overlaps,
         )
         band = lower_band(len(rows), self.rules.k)
@@ -535,9 +579,10 @@ class _Draft:
         return build, cell
 
     def _remember(self, rows: Integers, build: int) -> None:
+        if self.history[rows, -1].any():
+            self.history = widen(self.history, 2 * self.history.shape[1])
         self.history[rows, 1:] = self.history[rows, :-1]
         self.history[rows, 0] = build
-        self.moved[rows] = False
 
     # ---------------------------------------------------------------------------- publication
 
@@ -546,8 +591,9 @@ class _Draft:
         stayed = self._stayed()
         sizes = self.sizes()
         kept = np.bincount(self.labels[stayed], minlength=len(self.standing))
-        epochs = self._renew(stayed, sizes - kept)
-        changes = self.standing.changes + (sizes - kept) + np.maximum(self.standing.sizes - kept, 0)
+        arrivals, departures = sizes - kept, np.maximum(self.standing.sizes - kept, 0)
+        epochs = self._renew(stayed, arrivals, departures)
+        changes = self.standing.changes + self._changes(arrivals, departures)
         new = np.isin(self.standing.builds, [build.id for build in self.added])
         due = new | (changes >= self.rules.minimum)
         bands = np.array([lower_band(int(size), self.rules.k) for size in sizes], dtype=np.int64)
@@ -563,7 +609,6 @@ class _Draft:
             labels=self.labels,
             epochs=epochs,
             history=self.history,
-            moved=self.moved,
             standing=standing,
             ledger=self.before.ledger.changed(self.added, self.closed, self.before.generation + 1),
             added=[build for build in self.added if build.id not in set(self.closed)],
@@ -574,6 +619,15 @@ class _Draft:
             refused=refused,
         )
 
+    def _changes(self, arrivals: Integers, departures: Integers) -> Integers:
+        """Return at most as many devices as joined or left each cell.
+
+        Of a cell that was merged or suspended since, it is not known who stayed.
+        """
+        before = self.before.standing.builds[self.before.labels[self.before.labels >= 0]]
+        served = np.isin(self.standing.builds, before)
+        return np.where(served, arrivals + departures, abs(self.sizes() - self.standing.sizes))
+
     def _stayed(self) -> Mask:
         """Return the devices that are in the same cell as at the last publication."""
         before = self.before
@@ -583,16 +637,17 @@ class _Draft:
         out: Mask = settled & (builds == now)
         return out
 
-    def _renew(self, stayed: Mask, arrivals: Integers) -> Integers:
-        """Return the epochs: a cell with newcomers renews all aliases, unless they are enough.
+    def _renew(self, stayed: Mask, arrivals: Integers, departures: Integers) -> Integers:
+        """Return the epochs of all aliases.
 
-        Otherwise the newcomers' aliases would be few of their kind.
+        A cell that lost members renews all its aliases, so that those that ended do not stand out.
+        So does a cell with new members, unless there are enough of them for an own cohort.
         """
         now = 2 * (self.before.generation + 1)
         epochs = np.where(stayed, self.before.epochs, now)
         minimum = self.rules.minimum
         oldest = now - 2 * self.rules.window
-        few = (arrivals > 0) & (arrivals < minimum)
+        few = (departures > 0) | ((arrivals > 0) & (arrivals < minimum))
         groups = np.stack([self.labels[stayed], epochs[stayed]], axis=1)
         cohorts, counts = np.unique(groups, axis=0, return_counts=True)
         ended = (counts < minimum) | (cohorts[:, 1] <= oldest)
@@ -606,9 +661,9 @@ class _Draft:
 
 
 def build_groups(points: Floats, rules: Rules, minimum: int) -> list[Integers]:
-    """Return groups of at least the minimum, none of whose devices is out of reach of its mean.
+    """Return groups of at least the minimum size, with all devices within reach of the mean.
 
-    Devices that are far from everybody are in no group.
+    Isolated devices are in no group.
     """
     groups: list[Integers] = []
     for rows in separate_areas(points, rules.reach):

@@ -47,7 +47,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a device should tell providers, and for how long.
+    """The location and alias that a device should show to providers, and until when.
 
     ``location`` is None while the device has to wait. ``accuracy`` is in kilometres: at least three
     of four devices were this close to the location when its cell was built. ``alias`` is the name
@@ -68,7 +68,7 @@ class Answer:
 
     @property
     def tag(self) -> str:
-        """Short text that changes with what the device should do, but not with the time."""
+        """Entity tag: changes whenever the device should act differently, but not with time."""
         content = (self.location, self.accuracy, self.alias, self.pending)
         return hashlib.blake2b(repr(content).encode(), digest_size=12).hexdigest()
 
@@ -77,7 +77,7 @@ class Answer:
 class CellSummary:
     """Public information about a cell. It never includes the members.
 
-    ``place`` lies on a grid of about a tenth of the radius and stays while the cell stands.
+    ``place`` lies on a grid of about a tenth of the radius and does not move while the cell stands.
     ``at_least`` and ``below`` are the band of its size, as of a publication. ``radius`` is the root
     mean square distance of the members when the cell was built, in kilometres, rounded up.
     """
@@ -96,9 +96,9 @@ class CellSummary:
 class Overview:
     """One publication: the cells and the state of the guarantee.
 
-    ``generation`` counts publications and merges; an equal number means an equal overview.
-    ``devices`` and ``waiting`` are rounded down to multiples of k. ``smallest_cell`` is the lower
-    end of the smallest size band, or None while there are no cells. ``rebuilt_at`` and
+    ``generation`` counts publications, merges and suspensions; an equal number means an equal
+    overview. ``devices`` and ``waiting`` are rounded down to multiples of k. ``smallest_cell`` is
+    the lower end of the smallest size band, or None while there are no cells. ``rebuilt_at`` and
     ``published_at`` are Unix times, or None before the first ones.
     """
 
@@ -144,7 +144,7 @@ class Publication:
 
 @dataclass(frozen=True)
 class Alarm:
-    """Something that the operator should look at: a stable code, and a message for people."""
+    """A condition that needs the operator's attention: a stable code and a readable message."""
 
     code: str
     message: str

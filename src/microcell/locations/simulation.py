@@ -143,8 +143,8 @@ def simulate(
 
     All devices sign up first. Each day a share of them changes: equally many sign up, move and
     cancel, one at a time in random order. An anonymizer in this process publishes after each day,
-    and every device is looked up, so that histories can be counted; a running service publishes by
-    its clock, which is waited for before and after.
+    and every device is looked up, so that histories can be counted; for a running service, the
+    simulation waits for its clock before and after the days.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ class _City:
                 self.counts[name] += 1
 
     def publish(self) -> None:
-        """Publish, or wait for the clock of a running service, and note what each alias shows."""
+        """Publish, or wait for a running service to publish, and record each alias's locations."""
         progress.report("publishing")
         if isinstance(self.service, Anonymizer):
             self.service.publish()
@@ -254,7 +254,7 @@ class _City:
             )
 
     def _note_histories(self) -> None:
-        """Look up every device and append to the histories that its alias shows."""
+        """Look up every device and extend the history of its alias."""
         histories: dict[str, tuple[Any, ...]] = {}
         for account in self.accounts:
             answer = self.service.look_up(account.pseudonym, account.token)
@@ -449,11 +449,11 @@ class Demonstration:
             anonymizer.publish()
 
     def start(self) -> None:
-        """Let people change from now on."""
+        """Start changing people in a thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop, and wait for a change that is being made."""
+        """Stop, and wait for a change in progress."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()

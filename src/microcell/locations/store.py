@@ -22,9 +22,9 @@ from microcell._display import record_html, record_repr
 from microcell.errors import OptionError, ServiceError, TableError
 from microcell.locations.clustering import Clustering
 from microcell.locations.differences import Build, Ledger
-from microcell.locations.publication import DEPTH, Standing
+from microcell.locations.publication import UNPLACED, Standing
 from microcell.locations.records import Publication
-from microcell.model import Floats, Integers, Mask
+from microcell.model import Floats, Integers
 
 __all__ = [
     "CellMerge",
@@ -70,9 +70,8 @@ class State:
 class DeviceRow:
     """A device as stored: the digest of its token, its encrypted location and its cell's id.
 
-    ``epoch`` is that of its alias, ``status`` what it has done since the last publication,
-    ``moved`` whether it has moved since it was last part of a build, and ``builds`` the builds it
-    was part of, latest first.
+    ``epoch`` is that of its alias, ``status`` what it has done since the last publication, and
+    ``builds`` the builds it was part of, latest first, negative if it has moved since.
     """
 
     id: int
@@ -82,21 +81,21 @@ class DeviceRow:
     cell: int | None
     epoch: int = 1
     status: int = 1
-    moved: bool = False
     builds: bytes = b""
 
 
 @dataclass(frozen=True, eq=False)
 class CellMerge:
-    """Cells that were merged into others: ids before and after, and the resulting clustering.
+    """Cells that are no longer served, and the clustering of those that are, with their ids.
 
-    The aliases of all their devices get this ``epoch``.
+    The devices of each cell ``gone`` use the cell ``kept``, or wait if that is None. The aliases of
+    all devices of the cells kept get this ``epoch``; ``gone`` may be empty.
     """
 
     gone: Sequence[int]
-    kept: Sequence[int]
+    kept: Sequence[int | None]
     ids: Integers
-    clustering: Clustering
+    clustering: Clustering | None
     epoch: int
 
     __repr__ = record_repr
@@ -117,7 +116,6 @@ class CellUpdate:
     cells: Integers
     epochs: Integers
     status: Integers
-    moved: Mask
     history: Integers
     added: Sequence[Build] = ()
     closed: Sequence[int] = ()
@@ -141,18 +139,23 @@ class Change:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Complete content of a database; ``ids`` are the ids of the clustering's cells, in order."""
+    """Complete content of a database.
+
+    ``ids`` are the ids of the clustering's cells, in order. ``cell_of`` is the number of the served
+    cell of each standing cell, or UNPLACED if it has none until the next publication.
+    """
 
     state: State | None
     devices: Sequence[DeviceRow]
     clustering: Clustering | None
     ids: Integers
+    cell_of: Integers
     standing: Standing = field(default_factory=Standing.empty)
     ledger: Ledger = field(default_factory=Ledger)
     publications: Sequence[Publication] = ()
 
 
-LAYOUT = 2
+LAYOUT = 4
 """Version of the database tables."""
 
 _ADVISORY_LOCK = 7_310_579_263_044_108_643
@@ -177,7 +180,7 @@ _SITES = sa.Table(
     "location_sites",
     _TABLES,
     sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("cell", sa.ForeignKey("location_cells.id"), nullable=False, index=True),
+    sa.Column("cell", sa.ForeignKey("location_cells.id"), nullable=True, index=True),
     *(sa.Column(name, sa.Double, nullable=False) for name in ("x", "y", "z", "radius")),
     *(sa.Column(name, sa.BigInteger, nullable=False) for name in ("band", "size", "changes")),
 )
@@ -191,14 +194,13 @@ _DEVICES = sa.Table(
     sa.Column("cell", sa.ForeignKey("location_cells.id"), nullable=True, index=True),
     sa.Column("epoch", sa.BigInteger, nullable=False),
     sa.Column("status", sa.SmallInteger, nullable=False),
-    sa.Column("moved", sa.Boolean, nullable=False),
     sa.Column("builds", sa.LargeBinary, nullable=False),
 )
 _BUILDS = sa.Table(
     "location_builds",
     _TABLES,
     sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
-    *(sa.Column(name, sa.BigInteger, nullable=False) for name in ("born", "size", "moved")),
+    *(sa.Column(name, sa.BigInteger, nullable=False) for name in ("born", "size")),
     sa.Column("overlaps", sa.Text, nullable=False),
     sa.Column("died", sa.BigInteger, nullable=True),
 )
@@ -307,7 +309,6 @@ class Store:
                     row.cell,
                     row.epoch,
                     row.status,
-                    bool(row.moved),
                     bytes(row.builds),
                 )
                 for row in rows
@@ -326,9 +327,10 @@ class Store:
         )
         ids = np.array([cell.id for cell in cells], dtype=np.int64)
         standing = _read_standing(sites)
-        clustering = _read_clustering(ids, cells, sites, standing)
+        cell_of = numbers_of([site.cell for site in sites], ids)
+        clustering = _read_clustering(cells, cell_of, standing)
         ledger = Ledger({build.id: _read_build(build) for build in builds})
-        return Snapshot(state, devices, clustering, ids, standing, ledger, history)
+        return Snapshot(state, devices, clustering, ids, cell_of, standing, ledger, history)
 
     @property
     def can_lose_lock(self) -> bool:
@@ -385,14 +387,14 @@ class Store:
                 statement.values(
                     sealed=sa.bindparam("b_sealed"),
                     status=sa.bindparam("b_status"),
-                    moved=sa.bindparam("b_moved"),
+                    builds=sa.bindparam("b_builds"),
                 ),
                 [
                     {
                         "b_id": row.id,
                         "b_sealed": row.sealed,
                         "b_status": row.status,
-                        "b_moved": row.moved,
+                        "b_builds": row.builds,
                     }
                     for row in change.moved
                 ],
@@ -401,7 +403,8 @@ class Store:
             self._run(sa.insert(_DEVICES), [asdict(row) for row in change.added])
 
     def _write_merge(self, merge: CellMerge) -> None:
-        for table in (_DEVICES, _SITES):
+        remaining = {kept for kept in merge.kept if kept is not None}
+        for table in (_DEVICES, _SITES) if merge.gone else ():
             self._run(
                 sa.update(table)
                 .where(table.c.cell == sa.bindparam("b_gone"))
@@ -411,16 +414,18 @@ class Store:
                     for gone, kept in zip(merge.gone, merge.kept, strict=True)
                 ],
             )
-        self._run(
-            sa.delete(_CELLS).where(_CELLS.c.id == sa.bindparam("b_gone")),
-            _parameters("b_gone", merge.gone),
-        )
-        self._run(
-            sa.update(_DEVICES).where(_DEVICES.c.cell == sa.bindparam("b_cell")),
-            [{"b_cell": kept, "epoch": merge.epoch} for kept in set(merge.kept)],
-        )
-        changed = np.flatnonzero(np.isin(merge.ids, merge.kept))
-        self._update_cells(_cell_rows(merge.clustering, merge.ids, changed))
+        if merge.gone:
+            self._run(
+                sa.delete(_CELLS).where(_CELLS.c.id == sa.bindparam("b_gone")),
+                _parameters("b_gone", merge.gone),
+            )
+        if merge.clustering is not None and remaining:
+            self._run(
+                sa.update(_DEVICES).where(_DEVICES.c.cell == sa.bindparam("b_cell")),
+                [{"b_cell": kept, "epoch": merge.epoch} for kept in remaining],
+            )
+            changed = np.flatnonzero(np.isin(merge.ids, list(remaining)))
+            self._update_cells(_cell_rows(merge.clustering, merge.ids, changed))
 
     def _update_cells(self, rows: list[dict[str, Any]]) -> None:
         columns = ("latitude", "longitude", "radius")
@@ -479,7 +484,6 @@ class Store:
             "cell": ("bigint", cells),
             "epoch": ("bigint", new.epochs.tolist()),
             "status": ("smallint", new.status.tolist()),
-            "moved": ("boolean", new.moved.tolist()),
             "builds": ("bytea", builds),
         }
         if self._is_postgresql:
@@ -708,7 +712,7 @@ def _build_row(build: Build) -> dict[str, Any]:
 
 def _read_build(row: Any) -> Build:
     overlaps = {int(number): count for number, count in json.loads(row.overlaps).items()}
-    return Build(row.id, row.born, row.size, row.moved, overlaps, row.died)
+    return Build(row.id, row.born, row.size, overlaps, row.died)
 
 
 def pack_builds(history: Integers) -> list[bytes]:
@@ -723,13 +727,14 @@ def unpack_builds(packed: Sequence[bytes]) -> Integers:
 
     Examples
     --------
-    >>> unpack_builds(pack_builds(np.array([[5, 3, 0, 0, 0, 0, 0, 0]]))).tolist()
-    [[5, 3, 0, 0, 0, 0, 0, 0]]
+    >>> unpack_builds(pack_builds(np.array([[5, 3], [4, 0]]))).tolist()
+    [[5, 3], [4, 0]]
     """
-    history = np.zeros((len(packed), DEPTH), dtype=np.int64)
-    for row, text in zip(history, packed, strict=True):
-        builds = np.frombuffer(text, dtype="<i8")[:DEPTH]
-        row[: len(builds)] = builds
+    builds = [np.frombuffer(text, dtype="<i8") for text in packed]
+    width = max([1, *map(len, builds)])
+    history = np.zeros((len(packed), width), dtype=np.int64)
+    for row, numbers in zip(history, builds, strict=True):
+        row[: len(numbers)] = numbers
     return history
 
 
@@ -748,14 +753,29 @@ def _read_standing(sites: Sequence[Any]) -> Standing:
     )
 
 
+def numbers_of(cells: Sequence[int | None], ids: Integers) -> Integers:
+    """Return the number of each cell, given the sorted ids, and UNPLACED for None.
+
+    Examples
+    --------
+    >>> numbers_of([7, None, 5], np.array([5, 7])).tolist()
+    [1, -1, 0]
+    """
+    known = np.array([0 if cell is None else cell for cell in cells], dtype=np.int64)
+    numbers = np.searchsorted(ids, known)
+    waits = np.array([cell is None for cell in cells], dtype=np.bool_)
+    return np.where(waits, UNPLACED, numbers).astype(np.int64)
+
+
 def _read_clustering(
-    ids: Integers, cells: Sequence[Any], sites: Sequence[Any], standing: Standing
+    cells: Sequence[Any], cell_of: Integers, standing: Standing
 ) -> Clustering | None:
     if not cells:
         return None
+    served = cell_of >= 0
     return Clustering(
-        standing.diagram(),
-        np.searchsorted(ids, np.array([site.cell for site in sites], dtype=np.int64)),
+        standing.take(served).diagram(),
+        cell_of[served],
         np.array([(cell.latitude, cell.longitude) for cell in cells], dtype=np.float64),
         np.array([cell.radius for cell in cells], dtype=np.float64),
     )

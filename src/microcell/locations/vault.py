@@ -37,7 +37,7 @@ _COORDINATES = struct.Struct("<dd")
 
 
 class Vault:
-    """Encrypts coordinates, each bound to one pseudonym, and never shows the key.
+    """Encryption of coordinates, each bound to one pseudonym. The key is never shown.
 
     AES-256-GCM with a random 96-bit nonce (NIST SP 800-38D). The pseudonym is the associated data,
     so that a location encrypted for one device cannot be decrypted for another. Replace the key

@@ -40,7 +40,7 @@ def load_task(name: str) -> Callable[..., Any]:
 
 
 class Worker:
-    """Runs tasks in separate processes; :meth:`stop` kills those that are still running.
+    """Runner of tasks in separate processes; :meth:`stop` kills those that are still running.
 
     Examples
     --------

@@ -9,21 +9,35 @@ do not meet.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from microcell.errors import OptionError
+from microcell.measures.classes import people_by_category
 from microcell.measures.evidence import Evidence
 from microcell.measures.pairs import ColumnPairs
 from microcell.model import Floats, Integers
 from microcell.model.audit import Analysis, Coefficient, GroupMean
 
-__all__ = ["Formula", "compare_groups", "fit_analysis", "parse_formula"]
+__all__ = [
+    "Formula",
+    "compare_groups",
+    "compare_small_groups",
+    "fit_analysis",
+    "parse_formula",
+]
 
 _MAX_CATEGORIES = 30
 _MAX_STEPS = 50
 _TOLERANCE = 1e-8
 _Z = 1.959964
+
+_SMALL = 0.1
+"""Largest share of the people in a small group."""
+
+_MAX_GROUPS, _MAX_RESPONSES = 20, 4
+"""Numbers of small groups, and of columns whose means are compared in each."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +144,8 @@ def fit_analysis(evidence: Evidence, text: str) -> Analysis:
         )
         for index, label in enumerate(labels)
     )
-    return Analysis(str(formula), "logistic" if logistic else "linear", coefficients)
+    kind = "logistic" if logistic else "linear"
+    return Analysis(str(formula), kind, coefficients, _event(response) if logistic else "")
 
 
 def _is_binary(response: _Feature) -> bool:
@@ -151,16 +166,29 @@ def _response(response: _Feature, logistic: bool) -> tuple[Floats, Floats]:
     """Return the response as numbers; of two values the larger (or later in order) is 1."""
     if not logistic:
         return np.asarray(response.before, float), np.asarray(response.after, float)
-    used = np.unique(response.before)
-    high = used[used >= 0][-1] if response.names is not None else used[~np.isnan(used)][-1]
+    low, high = _two_values(response)
 
     def indicator(side: Floats | Integers) -> Floats:
         missing = side < 0 if response.names is not None else np.isnan(side)
         # The mean of a cell between the two values counts as the nearer one.
-        ones = side == high if response.names is not None else side >= (used[0] + high) / 2
+        ones = side == high if response.names is not None else side >= (low + high) / 2
         return np.where(missing, np.nan, ones.astype(np.float64))
 
     return indicator(response.before), indicator(response.after)
+
+
+def _two_values(response: _Feature) -> tuple[float, float]:
+    """Return the lower and the higher value, or code, of a response with two values."""
+    used = np.unique(response.before)
+    used = used[used >= 0] if response.names is not None else used[~np.isnan(used)]
+    return used[0], used[-1]
+
+
+def _event(response: _Feature) -> str:
+    """Return the value whose probability a logistic regression models, such as "sex = male"."""
+    high = _two_values(response)[1]
+    value = f"{high:g}" if response.names is None else response.names[int(high)]
+    return f"{response.name} = {value}"
 
 
 def _design(terms: Sequence[_Feature]) -> tuple[list[str], Floats, Floats]:
@@ -274,41 +302,100 @@ def compare_groups(evidence: Evidence, name: str) -> tuple[GroupMean, ...]:
     if feature.names is None:
         feature = _as_categories(feature)
     assert feature.names is not None
-    weights = columns.weights
-    results = []
-    for label, before, after in _responses(columns, name):
-        for code, group in enumerate(feature.names):
-            rows = feature.before == code, feature.after == code
-            if not rows[0].any():
-                continue
-            results.append(
-                GroupMean(
-                    name,
-                    group,
-                    label,
-                    int(rows[0].sum()),
-                    int(rows[1].sum()),
-                    _mean(before[rows[0]], weights[rows[0]]),
-                    _mean(after[rows[1]], weights[rows[1]]),
-                )
+    return tuple(
+        _compare(columns.weights, feature, code, response)
+        for response in _responses(columns)
+        if response.column != name
+        for code in range(len(feature.names))
+        if (feature.before == code).any()
+    )
+
+
+def compare_small_groups(evidence: Evidence, k: int) -> tuple[GroupMean, ...]:
+    """Compare means and rates in the smallest groups, those that change most first.
+
+    A group is a category of a quasi-identifier or stratum with at least k people, and at most one
+    in ten: smaller groups are not reported. Of many groups the smallest are taken, and of many
+    columns the confidential ones first.
+    """
+    columns, schema = evidence.columns, evidence.schema
+    confidential = {column.name for column in schema.confidential}
+    responses = sorted(_responses(columns), key=lambda item: item.column not in confidential)
+    groups: list[tuple[int, _Feature, int]] = []
+    for name in _grouping_columns(columns):
+        feature = _feature(columns, name, "by")
+        if feature.names is not None:
+            people = people_by_category(
+                np.asarray(feature.before), evidence.persons, len(feature.names)
             )
-    return tuple(results)
+            most = _SMALL * float(people.sum())
+            groups += [
+                (int(people[code]), feature, code)
+                for code in np.flatnonzero((people >= max(k, 2)) & (people <= most)).tolist()
+            ]
+    groups.sort(key=lambda item: item[0])
+    results = [
+        _compare(columns.weights, feature, code, response)
+        for _, feature, code in groups[:_MAX_GROUPS]
+        for response in [item for item in responses if item.column != feature.name][:_MAX_RESPONSES]
+    ]
+    return tuple(sorted(results, key=lambda item: -abs(np.nan_to_num(item.change))))
 
 
-def _responses(columns: ColumnPairs, by: str) -> list[tuple[str, Floats, Floats]]:
+def _grouping_columns(columns: ColumnPairs) -> list[str]:
+    """Return the categorical quasi-identifiers and the strata."""
+    quasi = {column.name for column in columns.schema.quasi}
+    return [
+        *(item.name for item in columns.categories if item.name in quasi),
+        *columns.schema.strata,
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Response:
+    """A column whose means are compared: its numbers, or the indicator of one of two values."""
+
+    column: str
+    label: str
+    before: Floats
+    after: Floats
+
+    @cached_property
+    def spread(self) -> float:
+        """Standard deviation in the original."""
+        known = self.before[~np.isnan(self.before)]
+        return float(known.std()) if len(known) else 0.0
+
+
+def _compare(weights: Floats, feature: _Feature, code: int, response: _Response) -> GroupMean:
+    assert feature.names is not None
+    rows = feature.before == code, feature.after == code
+    before, after = (
+        _mean(values[chosen], weights[chosen])
+        for values, chosen in zip((response.before, response.after), rows, strict=True)
+    )
+    spread = response.spread
+    change = (after - before) / spread if spread else after - before
+    counts = int(rows[0].sum()), int(rows[1].sum())
+    return GroupMean(
+        feature.name, feature.names[code], response.label, *counts, before, after, change
+    )
+
+
+def _responses(columns: ColumnPairs) -> list[_Response]:
     """Return the numeric columns, and two-valued categories as rates, before and after."""
-    out: list[tuple[str, Floats, Floats]] = []
+    out = []
     for quantity in columns.quantities.columns:
-        if quantity.unit in (None, "seconds") and quantity.name != by:
+        if quantity.unit in (None, "seconds"):
             feature = _feature(columns, quantity.name, "by")
             sides = np.asarray(feature.before, float), np.asarray(feature.after, float)
-            out.append((feature.name, *sides))
+            out.append(_Response(feature.name, feature.name, *sides))
     for category in columns.categories:
         used = np.unique(category.before[category.before >= 0])
-        if len(used) == 2 and category.name != by:
+        if len(used) == 2:
             label = f"{category.name} = {category.names[int(used[1])]}"
             rates = (_rate(category.before, int(used[1])), _rate(category.after, int(used[1])))
-            out.append((label, *rates))
+            out.append(_Response(category.name, label, *rates))
     return out
 
 
@@ -317,8 +404,8 @@ def _rate(codes: Integers, code: int) -> Floats:
 
 
 def _as_categories(feature: _Feature) -> _Feature:
-    known = np.asarray(feature.before)[~np.isnan(feature.before)]
-    distinct = np.unique(known)
+    values = np.asarray(feature.before)[~np.isnan(feature.before)]
+    distinct = np.unique(values)
     if len(distinct) > _MAX_CATEGORIES:
         raise OptionError(
             f"{feature.name!r} has {len(distinct):,} values, more than the {_MAX_CATEGORIES} "

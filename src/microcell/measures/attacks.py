@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _STRATUM_DISTANCE = 1e6
-"""Distance between two strata: farther than any two records of one stratum."""
+"""Distance between two strata. It exceeds the distance of any two records of a stratum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Results of the attacks; None where an attack is impossible.
+    """Results of the attacks; None if an attack is impossible.
 
     ``by_known`` holds the share re-identified by an outsider who knows 1, 2, ..., all columns.
     """
@@ -210,7 +210,7 @@ def link_records(
     seed: int = 0,
     max_records: int = MAX_RECORDS,
 ) -> Links:
-    """Estimate how many records an attacker re-identifies, and how close values remain.
+    """Estimate how many records an attacker re-identifies, and how close the values remain.
 
     The attacker links each original record to the nearest published record, at random among equally
     near ones; the result is the expected share of correct links (distance-based record linkage,
@@ -326,7 +326,7 @@ def _caching_link(attack: _Attack) -> LinkBySubsets:
 
 
 def _query_keys(attack: _Attack, subset: Subset, distinct: Distinct, n_subsets: int) -> Integers:
-    """Return a key row per record to link; equal keys mean equal originals and true matches."""
+    """Return a row of keys per record to link: equal rows mean equal originals and true matches."""
     dimensions = sum(attack.points.columns[i].places.shape[1] for i in subset)
     count = _affordable_records(len(distinct.first), dimensions, n_subsets)
     true_match = distinct.place[attack.classes[attack.rows[:count]]]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from microcell.errors import SchemaError
+from microcell.kernels.arrays import count_distinct
 from microcell.model import Integers, Table, Values
 
 __all__ = [
@@ -16,10 +17,11 @@ __all__ = [
     "combine",
     "fewest_people",
     "number_values",
+    "people_by_category",
 ]
 
 _DENSE = 4
-"""Codes below this multiple of the number of rows are renumbered by an array, not a sort."""
+"""Codes below this multiple of the number of rows are renumbered by look-up, without sorting."""
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
@@ -93,9 +95,9 @@ def combine(labels: Integers, codes: Integers) -> Integers:
 
 
 def fewest_people(class_sizes: Integers, rows_per_person: Integers) -> Integers:
-    """Return the fewest people that the records of each class can be about.
+    """Return the minimum number of people in each class, given the number of its records.
 
-    A class of s records has at least as many people as the fewest whose rows add up to s.
+    This is the smallest number of people whose rows add up to the records of the class.
 
     Examples
     --------
@@ -183,3 +185,14 @@ def _renumber(codes: Integers) -> Integers:
     used = np.zeros(span, dtype=np.bool_)
     used[codes] = True
     return (np.cumsum(used) - 1)[codes]
+
+
+def people_by_category(codes: Integers, persons: Integers | None, n_codes: int) -> Integers:
+    """Count the people with each category; missing categories do not count."""
+    present = codes >= 0
+    if persons is None:
+        return np.bincount(codes[present], minlength=n_codes).astype(np.int64)
+    out = np.zeros(n_codes, dtype=np.int64)
+    counts = count_distinct(codes[present], persons[present])
+    out[: len(counts)] = counts
+    return out

@@ -32,7 +32,7 @@ _INTERVAL = 0.2
 """Width in standard deviations of the intervals in which numbers count as the same value."""
 
 _TOLERANCE = 1e-9
-"""Values this far below the border of an interval count as on it, despite rounding errors."""
+"""Values this close below the border of an interval count as on it: they differ by rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,8 @@ class ClassCounts:
     ``totals`` one per value of the table, in order; all are positive. ``ordered`` is True if the
     order of the values matters.
 
-    Every record is a person unless persons were given. A person with several rows counts once for
-    each of their values in a class, so the counts of a class may add up to more than its size.
+    Every record is a person unless persons were passed in. A person with several rows counts once
+    for each of their values in a class, so the counts of a class may add up to more than its size.
     """
 
     classes: Integers
@@ -108,7 +108,12 @@ class ClassCounts:
 
 
 def count_values(
-    classes: Integers, codes: Integers, *, ordered: bool, persons: Integers | None = None
+    classes: Integers,
+    codes: Integers,
+    *,
+    ordered: bool,
+    persons: Integers | None = None,
+    totals: Integers | None = None,
 ) -> ClassCounts:
     """Count values by class.
 
@@ -123,6 +128,9 @@ def count_values(
         Otherwise any two values differ by 1.
     persons
         The person of each row; None if every row is a person.
+    totals
+        How many people have each value in a larger table that the rows are part of; codes may then
+        have gaps. By default the rows are the table.
 
     Examples
     --------
@@ -131,19 +139,21 @@ def count_values(
     (array([2, 1]), array([1, 1, 2]))
     """
     classes = combine(np.zeros(len(classes), dtype=np.int64), classes)
-    n_codes = int(codes.max(initial=-1)) + 1
+    n_codes = int(codes.max(initial=-1)) + 1 if totals is None else len(totals)
     pairs = classes * max(1, n_codes) + codes
     if persons is None:
         sizes = np.bincount(classes).astype(np.int64)
-        totals = np.bincount(codes).astype(np.int64)
         keys, counts = np.unique(pairs, return_counts=True)
     else:
         sizes = count_distinct(classes, persons)
-        totals = count_distinct(codes, persons)
         keys, numbers = np.unique(pairs, return_inverse=True)
         counts = count_distinct(numbers.reshape(-1), persons)
+    if totals is None:
+        totals = np.bincount(codes) if persons is None else count_distinct(codes, persons)
     class_of, code_of = np.divmod(keys, max(1, n_codes))
-    return ClassCounts(class_of, code_of, counts.astype(np.int64), sizes, totals, ordered)
+    return ClassCounts(
+        class_of, code_of, counts.astype(np.int64), sizes, totals.astype(np.int64), ordered
+    )
 
 
 def tidy(value: float) -> float:
@@ -212,6 +222,13 @@ class ConfidentialColumn:
     def homogeneous_sizes(self) -> Integers:
         """Sizes of the classes in which everyone shares one value."""
         return self.counts.sizes[self.counts.shared]
+
+    @cached_property
+    def homogeneous_people(self) -> int:
+        """Number of people in these classes; a person with rows in several of them counts once."""
+        if self.persons is None:
+            return int(self.homogeneous_sizes.sum())
+        return len(np.unique(self.persons[self.counts.shared[self.classes]]))
 
     @property
     def prediction_loss(self) -> Loss:
@@ -312,7 +329,7 @@ def _indicator_loss(codes: Integers, classes: Integers, masses: Floats) -> Loss:
     A missing value (code 0) is the mean of the others, and takes part in the means of its class.
     """
     present: Mask = codes > 0
-    known, every = masses * present, float(masses.sum())
+    weights, every = masses * present, float(masses.sum())
     if len(np.unique(codes[present])) < 2:
         return Loss(0.0, 0.0)
     # Of the indicators minus the shares of the table, which are 0 where a value is missing.
@@ -320,14 +337,14 @@ def _indicator_loss(codes: Integers, classes: Integers, masses: Floats) -> Loss:
     shares: Floats = np.asarray(totals / totals.sum(), dtype=np.float64)
     squares = 1.0 - 2.0 * shares[codes] + float(shares @ shares)
     pairs = combine(classes, codes)
-    counts = np.bincount(pairs, weights=known)
+    counts = np.bincount(pairs, weights=weights)
     class_of, code_of = _class_of_pairs(pairs, classes), _class_of_pairs(pairs, codes)
     inside = np.bincount(classes, weights=masses)
-    amounts = np.bincount(classes, weights=known)
+    amounts = np.bincount(classes, weights=weights)
     mixed = counts**2 - 2 * counts * amounts[class_of] * shares[code_of]
     sums = np.bincount(class_of, weights=mixed) + amounts**2 * float(shares @ shares)
-    total = float(known @ squares)
-    overall = np.bincount(codes, weights=known)
+    total = float(weights @ squares)
+    overall = np.bincount(codes, weights=weights)
     overall[0] = 0.0
     away = overall - overall.sum() * shares
     whole = total - float(away @ away) / every

@@ -123,10 +123,10 @@ def diversity_average(evidence: "Evidence") -> float | None:
 
 
 def average_diversity(columns: Sequence[ConfidentialColumn]) -> float | None:
-    """Average over classes the fewest distinct values in any column; None without columns.
+    """Return the fewest distinct values in any column, averaged over classes; None without columns.
 
-    A column that is constant in the whole table is left out unless all are: it tells nothing about
-    anyone.
+    A column that is constant in the whole table reveals nothing about anyone; it is left out,
+    unless all columns are constant.
     """
     if not columns:
         return None
@@ -260,6 +260,10 @@ def homogeneous_classes(counts: ClassCounts) -> Integers:
     return counts.shared.astype(np.int64)
 
 
+def _people_revealed(column: ConfidentialColumn) -> int:
+    return column.homogeneous_people
+
+
 @measure(
     "homogeneous_records",
     label="People in homogeneous classes",
@@ -268,6 +272,7 @@ def homogeneous_classes(counts: ClassCounts) -> Integers:
     section="disclosure",
     scope="confidential",
     per_class="sum",
+    total=_people_revealed,
     exact=True,
     meaning="Number of people whose confidential value is revealed by their class, because "
     "everyone in the class shares it (of records, unless the schema names a person column).",

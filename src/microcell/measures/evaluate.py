@@ -76,7 +76,7 @@ def evaluate_sizes(
 
 
 def as_measures(results: Sequence[Result], *, persons: bool = False) -> dict[str, Measure]:
-    """Build a :class:`Measure` from each value, by name; with ``persons``, people are persons."""
+    """Build a :class:`Measure` from each value, by name; ``persons`` if k counts persons."""
     built = [_as_measure(result, persons) for result in results]
     return {item.name: item for item in built}
 
@@ -144,6 +144,8 @@ def _column_results(
         if definition.detail is not None:
             details = [definition.detail(item) for item in counts]
         values = [summarize(definition, item) for item in by_class]
+        if definition.total is not None:
+            values = [definition.total(column) for column in columns]
     return [
         Result(definition, value, name, detail)
         for name, value, detail in zip(names, values, details, strict=True)

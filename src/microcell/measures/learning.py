@@ -145,7 +145,7 @@ def task_baseline(evidence: "Evidence") -> Value:
     needs="target",
     meaning="How much worse the column is predicted by a model trained on the release than by one "
     "trained on the original.",
-    headline="How much worse a model is that was trained on the release.",
+    headline="How much worse a model trained on the release predicts.",
 )
 def task_loss(evidence: "Evidence") -> Value:
     scores = evidence.learning

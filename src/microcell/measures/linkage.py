@@ -1,6 +1,7 @@
 """Record linkage: how many records an outsider re-identifies by comparing the two tables.
 
-The attacks themselves are in :mod:`microcell.measures.attacks`.
+The attacks themselves are in :mod:`microcell.measures.attacks`, which loads compiled code; names of
+measures are checked without it.
 """
 
 from typing import TYPE_CHECKING

@@ -8,7 +8,7 @@ import numpy as np
 from microcell.errors import DataError
 from microcell.kinds import Column, kind_of
 from microcell.kinds.pairs import Categories, ColumnPair, Quantity
-from microcell.model import Floats, Integers, Schema, Table
+from microcell.model import Floats, Integers, Mask, Schema, Table
 
 __all__ = ["ColumnPairs", "NamedCategories", "Quantities", "record_weights"]
 
@@ -23,12 +23,16 @@ class Quantities:
 
 @dataclass(frozen=True, eq=False)
 class NamedCategories:
-    """A column of the matched records as codes into ``names``, -1 where missing."""
+    """A column of the matched records as codes into ``names``, -1 where missing.
+
+    ``covered`` marks the records published with a group or set that contains their value.
+    """
 
     name: str
     before: Integers
     after: Integers
     names: tuple[str, ...]
+    covered: Mask | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +108,7 @@ class ColumnPairs:
         ):
             if kind.ordered:
                 numbers = kind.quantity(column, values)[self.rows]
-                columns.append(Quantity(column.name, False, numbers, numbers))
+                columns.append(Quantity(column.name, False, numbers, numbers, *kind.scale(values)))
         return Quantities(tuple(columns), self.weights)
 
     @cached_property
@@ -116,7 +120,7 @@ class ColumnPairs:
     def categories(self) -> tuple[NamedCategories, ...]:
         """The nominal columns of the matched records."""
         columns = [
-            _match(pair.column.name, pair.categories, self.rows)
+            _match(pair.categories, pair, self.rows)
             for pair in self.quasi
             if pair.categories is not None
         ]
@@ -169,5 +173,8 @@ def record_weights(original: Table, schema: Schema) -> Floats:
     return weights / max(float(weights.max(initial=0.0)), np.finfo(np.float64).tiny)
 
 
-def _match(name: str, categories: Categories, rows: Integers) -> NamedCategories:
-    return NamedCategories(name, categories.before[rows], categories.after, categories.names)
+def _match(categories: Categories, pair: ColumnPair, rows: Integers) -> NamedCategories:
+    before = categories.before[rows]
+    return NamedCategories(
+        pair.column.name, before, categories.after, categories.names, pair.covered(rows)
+    )

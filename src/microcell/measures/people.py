@@ -1,7 +1,7 @@
-"""People with several rows: who each row is about, and whether k can protect them.
+"""People with several rows: the person of each row, and whether k can protect them.
 
-k protects people. Where a person may have several rows, the schema names the column that tells
-people apart, and everything that k counts is then counted in distinct persons.
+k protects people. Where a person may have several rows, the schema names the column that identifies
+people, and everything that k counts is then counted in distinct persons.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ import numpy as np
 from microcell._display import count
 from microcell.errors import DataError, SchemaError, TooFewRecordsError
 from microcell.kernels.arrays import count_distinct
+from microcell.kinds.values import count_in_unit
 from microcell.measures.classes import class_labels
 from microcell.model import Integers, Mask, Schema, Table, Values
 
@@ -26,6 +27,7 @@ __all__ = [
     "digest_values",
     "incomplete_persons",
     "person_codes",
+    "unify_spelling",
     "unit",
 ]
 
@@ -46,7 +48,7 @@ def person_codes(table: Table, schema: Schema) -> Integers | None:
     Raises
     ------
     DataError
-        A row does not say who it is about.
+        A row has no person.
     """
     if not schema.person:
         return None
@@ -64,7 +66,7 @@ def digest_persons(table: Table, schema: Schema, key: bytes) -> Integers | None:
     Raises
     ------
     DataError
-        A row does not say who it is about.
+        A row has no person.
     """
     if not schema.person:
         return None
@@ -84,9 +86,22 @@ def digest_values(table: Table, names: Sequence[str], key: bytes) -> Integers:
     return np.frombuffer(digests, dtype=np.dtype("<i8")).astype(np.int64)[labels]
 
 
+def unify_spelling(text: str) -> str:
+    """Return a text without insignificant differences in case and white space.
+
+    Examples
+    --------
+    >>> unify_spelling(" Ada  LOVELACE")
+    'ada lovelace'
+    """
+    return " ".join(text.split()).casefold()
+
+
 def _texts(values: Values, rows: Integers) -> list[str | None]:
     codes, names = values.factorize()
     plain = ["0" if name in ("-0", "-0.0") else name for name in names]
+    if values.is_time:
+        plain = [count_in_unit(name, "ns") for name in names]  # units differ between files
     return [None if code < 0 else plain[code] for code in codes[rows].tolist()]
 
 
@@ -95,8 +110,8 @@ def _check_complete(table: Table, schema: Schema) -> None:
     if len(rows):
         raise DataError(
             f"{count(len(rows), 'row')} {'has' if len(rows) == 1 else 'have'} no value in the "
-            f"person column {', '.join(map(repr, schema.person))}, first row {rows[0] + 1}. Fill "
-            "in who the row is about, or leave such rows out with missing='drop' (--missing drop).",
+            f"person column {', '.join(map(repr, schema.person))}, first row {rows[0] + 1}. "
+            "Fill in the person, or leave such rows out with missing='drop' (--missing drop).",
             code="data.missing_values",
             columns=list(schema.person),
             row=int(rows[0]) + 1,
@@ -120,7 +135,7 @@ def count_people(groups: Integers, persons: Integers | None) -> Integers:
 
 
 def check_people(table: Table, schema: Schema) -> None:
-    """Raise SchemaError if people seem to have several rows and the schema does not say so.
+    """Raise SchemaError if people seem to have several rows but the schema names no person column.
 
     That is the case if an identifier repeats and none is unique per row. Two people may share a
     name, so a name that repeats next to a unique client number is fine.
@@ -148,8 +163,8 @@ def check_repetition(counts: Mapping[str, tuple[int, int]], rows: int) -> None:
         raise SchemaError(
             f"Some people seem to have several rows: {name!r} has {distinct:,} distinct values in "
             f"{count(rows, 'row')}, and no identifier is unique per row. k must count "
-            f"people, so give the column that tells people apart the role person (role = "
-            f'"person" for {name!r}), or state that every row is about another person with '
+            f"people, so give the column that identifies people the role person (role = "
+            f'"person" for {name!r}), or state that every row is about a different person with '
             "rows_are_people = true. Nothing was released.",
             code="schema.person_required",
             columns=list(repeating),

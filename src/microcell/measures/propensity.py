@@ -1,4 +1,4 @@
-"""Propensity: how well a model distinguishes the published records from the original ones.
+"""Propensity: how well a model distinguishes published records from original ones.
 
 A logistic regression (Newton's method, ridge penalty 1e-4) gives each record of both tables the
 probability p of being a published one. The measure is 4 mean (p - 1/2)^2, four times the pMSE (Woo,

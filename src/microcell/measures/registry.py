@@ -8,7 +8,7 @@ Importing this module is cheap: the measures, and NumPy with them, are loaded on
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import Any, Literal, TypeVar
@@ -45,7 +45,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Value:
-    """A computed value with details that a bare number cannot express.
+    """A computed value with its details.
 
     ``detail`` is a sentence about this value that follows the meaning of the measure; ``interval``
     is a 95 % confidence interval; ``unit`` replaces the declared unit.
@@ -57,70 +57,21 @@ class Value:
     unit: str | None = None
 
 
+def _nothing(*_: Any) -> None:
+    """Do nothing; stands for the function until the definition decorates one."""
+
+
 @dataclass(frozen=True)
 class Definition:
-    """A declared measure; see :func:`measure` for the fields."""
-
-    name: str
-    label: str
-    unit: str
-    meaning: str
-    section: str
-    compute: Callable[..., Any]
-    lower_is_better: bool = True
-    scope: Literal["table", "confidential", "quasi"] = "table"
-    overall: Literal["worst", "mean", "weighted mean"] = "worst"
-    per_class: Literal["worst", "sum"] | None = None
-    if_empty: float | None = None
-    needs: Literal["pairs", "population", "target", "contradictions"] | None = None
-    must_be_zero: bool = False
-    exact: bool = False
-    sizes_only: bool = False
-    counts_people: bool = False
-    headline: str | None = None
-    detail: Callable[[Any], str] | None = None
-
-    @property
-    def enforceable(self) -> bool:
-        """True if merging cells can bring the measure within a limit."""
-        return self.per_class is not None
-
-    @property
-    def requirable(self) -> bool:
-        """True if every audit of a fresh release has this measure, so that it can be required."""
-        return self.needs in (None, "pairs")
-
-
-_DECLARED: dict[str, Definition] = {}
-
-
-def measure(
-    name: str,
-    *,
-    label: str,
-    unit: str,
-    meaning: str,
-    section: str,
-    lower_is_better: bool = True,
-    scope: Literal["table", "confidential", "quasi"] = "table",
-    overall: Literal["worst", "mean", "weighted mean"] = "worst",
-    per_class: Literal["worst", "sum"] | None = None,
-    if_empty: float | None = None,
-    needs: Literal["pairs", "population", "target", "contradictions"] | None = None,
-    must_be_zero: bool = False,
-    exact: bool = False,
-    sizes_only: bool = False,
-    counts_people: bool = False,
-    headline: str | None = None,
-    detail: Callable[[Any], str] | None = None,
-) -> Callable[[Function], Function]:
-    """Declare the decorated function as a measure of the audit.
+    """A measure of the audit, declared by decorating the function that computes it.
 
     The function returns a number, a :class:`Value`, or None if there is nothing to measure. What it
     receives depends on ``scope`` and ``per_class``.
 
     Parameters
     ----------
+    name
+        Name in the audit; measures by column add the name of the column to it.
     label, meaning, unit
         Name, explanation and unit for people such as a data protection officer.
     section
@@ -138,6 +89,9 @@ def measure(
         The function instead returns an array with one number per class, from the class sizes
         (table) or the class counts of a column (confidential); the measure is their worst or sum.
         Requirements on such measures can be enforced by merging cells.
+    total
+        Function that returns the value of a column where the sum over classes is only an upper
+        bound, because a person may be in several of them.
     if_empty
         Value for a release without records; by default the measure is left out.
     needs
@@ -147,7 +101,8 @@ def measure(
         Every release must have the value 0.
     exact
         Safe to publish with all digits, because the value depends on the published table and on
-        counts only. Public reports round all other measures.
+        counts only. Public reports round all other measures and, if the schema names a person
+        column, fractions about confidential columns.
     sizes_only
         Computed from the class sizes and the number of original records alone, so that an audit
         that never holds the whole tables can measure it too.
@@ -157,36 +112,56 @@ def measure(
         A short line; measures that have one open the report.
     detail
         Function that returns a sentence about a column's class counts, shown after the meaning.
+    compute
+        The decorated function.
     """
 
-    def declare(function: Function) -> Function:
-        if name in _DECLARED and _DECLARED[name].compute.__module__ != function.__module__:
-            raise ValueError(f"The measure {name!r} is declared twice.")
-        if section not in SECTIONS:
-            raise ValueError(f"The measure {name!r} has the unknown section {section!r}.")
-        _DECLARED[name] = Definition(
-            name=name,
-            label=label,
-            unit=unit,
-            meaning=meaning,
-            section=section,
-            compute=function,
-            lower_is_better=lower_is_better,
-            scope=scope,
-            overall=overall,
-            per_class=per_class,
-            if_empty=if_empty,
-            needs=needs,
-            must_be_zero=must_be_zero,
-            exact=exact,
-            sizes_only=sizes_only,
-            counts_people=counts_people,
-            headline=headline,
-            detail=detail,
-        )
+    name: str
+    _: KW_ONLY
+    label: str
+    unit: str
+    meaning: str
+    section: str
+    lower_is_better: bool = True
+    scope: Literal["table", "confidential", "quasi"] = "table"
+    overall: Literal["worst", "mean", "weighted mean"] = "worst"
+    per_class: Literal["worst", "sum"] | None = None
+    total: Callable[[Any], int] | None = None
+    if_empty: float | None = None
+    needs: Literal["pairs", "population", "target", "contradictions"] | None = None
+    must_be_zero: bool = False
+    exact: bool = False
+    sizes_only: bool = False
+    counts_people: bool = False
+    headline: str | None = None
+    detail: Callable[[Any], str] | None = None
+    compute: Callable[..., Any] = _nothing
+
+    def __call__(self, function: Function) -> Function:
+        """Declare the decorated function as this measure."""
+        declared = _DECLARED.get(self.name)
+        if declared is not None and declared.compute.__module__ != function.__module__:
+            raise ValueError(f"The measure {self.name!r} is declared twice.")
+        if self.section not in SECTIONS:
+            raise ValueError(f"The measure {self.name!r} has the unknown section {self.section!r}.")
+        _DECLARED[self.name] = replace(self, compute=function)
         return function
 
-    return declare
+    @property
+    def enforceable(self) -> bool:
+        """True if merging cells can bring the measure within a limit."""
+        return self.per_class is not None
+
+    @property
+    def requirable(self) -> bool:
+        """True if every audit of a fresh release has this measure, so that it can be required."""
+        return self.needs in (None, "pairs")
+
+
+measure = Definition
+"""The decorator: ``@measure("k", label="k", ...)`` above the function that computes it."""
+
+_DECLARED: dict[str, Definition] = {}
 
 
 @cache

@@ -2,11 +2,11 @@
 
 With classes of n_c people, n in total: a prosecutor knows that a person is in the release
 and picks one of the person's class, correctly with probability 1 / n_c. A marketer does so for
-everyone and is right for classes / n of them. A journalist only knows that the person is in
-a population of N, of which the release is a proportional sample: classes of n_c N / n people are
-expected there, so the risk is n / (N n_c) (El Emam and Dankar 2008). Every record is a person
-unless the schema names a person column; a person with records in several classes then counts once
-in each.
+everyone and is right for a share of classes / n. A journalist only knows that the person is in a
+population of N people, of which the release is a proportional sample. The expected class in the
+population has n_c N / n people, so the risk is n / (N n_c) (El Emam and Dankar 2008). Every record
+is a person unless the schema names a person column; a person with records in several classes then
+counts once in each.
 """
 
 from typing import Protocol

@@ -184,7 +184,7 @@ _BLOCK = 1 << 16
 """Number of rows whose products are summed at a time."""
 
 _CANCELLED = 1e-3
-"""A variance below this share of the mean square has lost digits and is recomputed."""
+"""A variance below this share of the mean square has lost precision and is recomputed."""
 
 
 def compare_correlations(quantities: Quantities) -> Correlations | None:

@@ -16,6 +16,8 @@ from microcell.kernels._jit import predicate
 from microcell.kernels.arrays import sum_of_squares, total_sum_of_squares
 from microcell.kernels.rules import Rule, trait_rule
 from microcell.methods.auto import Choice, check_effort, choose_method, run_choice
+from microcell.methods.blurring import blur_centroids, blur_sites, unpin
+from microcell.methods.bounds import BRIEF, Bound, bound_within, lower_bound
 from microcell.methods.constrained import broken_cells, default_effort, search_within_limits
 from microcell.methods.dependence import (
     REGRESSIONS,
@@ -28,34 +30,32 @@ from microcell.methods.dependence import (
     scale_confidential,
     total_weight,
 )
-from microcell.methods.increments import add_batch, check_strategy
-from microcell.methods.persons import as_persons, collapse, merge_short_cells, person_rule
-from microcell.methods.quantization import (
-    MOST_POWER_CELLS,
-    Quantization,
-    blur_centroids,
-    blur_sites,
-    pcl,
-    power_cells,
-    unpin,
-)
+from microcell.methods.increments import add_batch, check_strategy, neighbourhood
+from microcell.methods.merging import merge_short_cells
+from microcell.methods.pcl_options import MOST_POWER_CELLS
+from microcell.methods.persons import as_persons, collapse, person_rule
+from microcell.methods.quantization import Quantization, pcl, power_cells
 from microcell.methods.registry import METHODS, REQUESTED, Method, select
 from microcell.methods.search import ROUNDS, compact, refine_labels
 from microcell.model import Floats, Integers, Partition
 
 __all__ = [
+    "BRIEF",
     "METHODS",
     "MOST_POWER_CELLS",
     "REGRESSIONS",
     "REQUESTED",
+    "Bound",
     "Method",
     "Quantization",
     "Weights",
     "add_batch",
     "blur_centroids",
     "blur_sites",
+    "bound_within",
     "broken_cells",
     "check_dependence",
+    "check_effort",
     "check_k",
     "check_method",
     "check_regression",
@@ -66,7 +66,9 @@ __all__ = [
     "distortion",
     "extend",
     "fit_regression",
+    "lower_bound",
     "merge_short_cells",
+    "neighbourhood",
     "partition",
     "partition_within",
     "pcl",
@@ -82,63 +84,15 @@ __all__ = [
 _MODULES = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
 
 
-def partition(
-    X: ArrayLike,
-    k: int,
-    *,
-    method: str = "auto",
-    weights: ArrayLike | None = None,
-    persons: ArrayLike | None = None,
-    together: bool = False,
-    seed: int = 0,
-    refine: bool = False,
-    **options: Any,
-) -> Partition:
-    """Group the rows of a matrix into cells of at least k.
-
-    Parameters
-    ----------
-    X
-        Points, one per row, used without further scaling.
-    k
-        Minimum number of people per cell: of distinct persons with ``persons``, otherwise of rows.
-    method
-        "auto" or a registered method (``microcell methods`` lists them).
-    weights
-        One positive number per row, for weighted means.
-    persons
-        Who each row is about, if a person may have several rows: one value per row.
-    together
-        Put all rows of a person into one cell.
-    seed
-        Random seed. The same seed gives the same labels, whatever the number of threads, unless
-        the time was limited.
-    refine
-        Improve the result by local search.
-    options
-        Options of the method. "auto" has one, ``effort``: "fast", "balanced" (the default), "best",
-        or a number of seconds.
+def partition(X: ArrayLike, k: int, **options: Any) -> Partition:
+    """Group the rows of a matrix into cells of at least k, as :func:`microcell.partition` does.
 
     Examples
     --------
-    >>> cells = partition([[2, 1], [3, 2], [3, 2], [20, 19], [21, 20]], k=2, method="mdav")
-    >>> cells.labels
-    array([1, 1, 1, 0, 0])
-    >>> cells.sizes
+    >>> partition([[2, 1], [3, 2], [3, 2], [20, 19], [21, 20]], k=2, method="mdav").sizes
     array([2, 3])
     """
-    return partition_within(
-        None,
-        X,
-        k,
-        method=method,
-        weights=weights,
-        persons=persons,
-        together=together,
-        seed=seed,
-        refine=refine,
-        **options,
-    )
+    return partition_within(None, X, k, **options)
 
 
 def partition_within(
@@ -165,7 +119,7 @@ def partition_within(
     who = as_persons(persons, len(points))
     if together and who is not None:
         whole = collapse(points, each, who, strata)
-        found = partition_within(
+        partition_of_persons = partition_within(
             whole.strata,
             whole.points,
             k,
@@ -175,7 +129,7 @@ def partition_within(
             refine=refine,
             **options,
         )
-        return replace(found, labels=found.labels[who], persons=who)
+        return replace(partition_of_persons, labels=partition_of_persons.labels[who], persons=who)
     parts = _split(strata, len(points))
     _check_enough(parts, int(k), who)
     labels = np.empty(len(points), dtype=np.int64)
@@ -183,7 +137,7 @@ def partition_within(
     reported = Choice(method, REQUESTED)
     for rows in parts:
         part = varying(points if len(parts) == 1 else points[rows])
-        choice = choose_method(part, int(k), method, options, len(points))
+        choice = choose_method(part, int(k), method, options, len(points), persons=who is not None)
         if refine and choice.method != "univariate":  # which is optimal already
             choice = replace(choice, rounds=ROUNDS)
         part_weights = None if each is None else each[rows]
@@ -236,11 +190,11 @@ def refine(
 ) -> Partition:
     """Improve a partition by local search; the distortion never rises.
 
-    Cells end with k to 2k-1 records. With ``persons``, who each row is about, the initial cells
+    Cells end with k to 2k-1 records. With ``persons`` (the person of each row), the initial cells
     must have k distinct persons, every change preserves that, and cells have no maximum size.
 
-    ``allowed`` is an additional condition on cells: a function of
-    the members' rows of ``traits``, a numeric matrix, that numba can compile. The initial cells
+    ``allowed`` is an additional condition on cells: a function, which numba must be able to
+    compile, of the rows of the numeric matrix ``traits`` that belong to a cell. The initial cells
     must satisfy it, every change preserves it, and cells then have no maximum size.
 
     Examples
@@ -306,7 +260,7 @@ def _as_rule(
         raise OptionError(
             f"{broken} of the initial cells {'violates' if broken == 1 else 'violate'} the rule. "
             "Refinement can preserve a rule but not establish it, so start from cells that "
-            "follow it.",
+            "satisfy it.",
             code="option.invalid",
             option="allowed",
             cells=broken,

@@ -6,9 +6,10 @@ import numpy as np
 
 from microcell import progress
 from microcell.errors import OptionError
-from microcell.kernels.arrays import squared_residuals
+from microcell.kernels.arrays import squared_residuals, sum_of_squares
 from microcell.kernels.covering import cover_once
 from microcell.kernels.rules import Rule, take_rows
+from microcell.methods.equal_records import EqualRecords, find_equal_records
 from microcell.methods.mdav import mdav
 from microcell.methods.persons import person_rule
 from microcell.methods.registry import partitioner
@@ -27,25 +28,39 @@ __all__ = [
 ]
 
 COOL = 0.055
-"""Final temperature, in units of the initial mean SSE per record."""
+"""Final temperature, relative to the initial mean SSE per record."""
 
-_LEAST, _MOST = 150.0, 26_000.0
-"""Bounds of the default steps per record; annealing with fewer is not worthwhile."""
+_MOST = 26_000.0
+"""Maximum of the default steps per record."""
+
+_WORTHWHILE, _LEAST, _STEPS_OF_LARGE = 500.0, 40.0, 1.5e8
+"""Default steps per record of large tables: as many as are worthwhile, or a total number of steps,
+which takes half a minute; but not fewer than the least.
+"""
 
 _ANY_SIZE = 10_000.0
-"""Steps per record for a thousand records, whatever the size of cells."""
+"""Steps per record for a thousand records, regardless of the size of cells."""
 
 
 def default_steps(n: int, k: int) -> float:
     """Return steps per record that take a few seconds in total, more for small, numerous cells."""
-    return float(
-        round(np.clip(max(1.1e5 / k, _ANY_SIZE) * (1000 / max(n, 1000)) ** 1.2, _LEAST, _MOST))
-    )
+    small = max(1.1e5 / k, _ANY_SIZE) * (1000 / max(n, 1000)) ** 1.2
+    large = np.clip(_STEPS_OF_LARGE / n, _LEAST, _WORTHWHILE)
+    return float(round(min(max(small, large), _MOST)))
 
 
-def start_temperature(steps: float) -> float:
-    """Return the initial temperature, which is higher for more steps per record."""
-    return float(np.clip(0.25 * (steps / 300) ** 0.19, 0.15, 0.75))
+_OVERLAPPING = 0.33
+"""Information loss from which the initial temperature does not depend on it."""
+
+
+def start_temperature(steps: float, loss: float = _OVERLAPPING) -> float:
+    """Return the initial temperature, which is higher for more steps per record.
+
+    It is also higher if the cells to start from lose little: in few dimensions, costs of exchanges
+    differ much more from one another, in units of the SSE per record, than in many.
+    """
+    spread = max(1.0, (_OVERLAPPING / max(loss, 1e-9)) ** 0.4)
+    return float(np.clip(0.25 * (steps / 300) ** 0.19 * spread, 0.15, 0.65))
 
 
 class Pool:
@@ -92,18 +107,20 @@ EACH, MOST = 2500, 64
 """Steps per record and k of each copy (larger cells take longer to settle), and the most copies."""
 
 FIRST = 0.1
-"""Maximum share of the budget for the initial default search, which ensures that a long search
-never ends with more distortion than a short one.
+"""Maximum share of the budget for the initial default search. Because of this search, a longer
+search never ends with more distortion than a short one.
 """
 
 MANY, FEW = 0.4, 0.5
-"""Share of the budget for many copies, and for two where the cells of many do not combine."""
+"""Shares of the budget: for many copies, and for two if combining the cells of many gains nothing.
+"""
 
 WHERE_FEW_END = 0.02
 """Final temperature of two copies, which nothing refines afterwards."""
 
 AGAIN, TURNS, EACH_TURN = 0.2, 3, 0.06
-"""Restarts from the best: initial temperature, number, and share of the budget for each."""
+"""Restarts from the best partition: initial temperature, number, and share of the budget for each.
+"""
 
 WARMEST = 2.5
 """Initial temperature of the last copy relative to the first; copies that are too similar yield no
@@ -123,13 +140,13 @@ _GAIN = 1e-5
 def search_copies(
     best: Search, X: Floats, weights: Floats | None, budget: Budget, seed: int
 ) -> None:
-    """Search for lower distortion, and update ``best`` with the result.
+    """Search for a partition with lower distortion, and update ``best`` with it.
 
-    A default search comes first. Then many copies are annealed briefly, and the best partition made
-    of any of their cells is sought. If that brings no improvement, as with larger cells, two copies
-    are annealed for longer. Then all restart from the best at a lower temperature, a few times, and
-    their cells enter the next combination; without a time limit this ends when there is no further
-    improvement.
+    A default search comes first. Then many copies are annealed briefly, and the best partition that
+    can be composed of their cells is searched for. If that brings no improvement, as with larger
+    cells, two copies are annealed for longer. Then all restart from the best at a lower
+    temperature, a few times, and their cells enter the next combination; without a time limit this
+    ends when there is no further improvement.
     """
     each = np.ones(len(X)) if weights is None else weights
     k, start = best.least, best.labels
@@ -169,7 +186,8 @@ def _anneal_copies(
 ) -> None:
     """Anneal the copies and pool their results, even if interrupted.
 
-    They do not keep the best state seen: if it were the initial one, nothing new would result.
+    The copies end in their last state, not the best: if the best were the initial one, nothing new
+    would result.
     """
     try:
         cool_down(copies, budget, warm, cool, keep_best=False)
@@ -196,7 +214,7 @@ def _search_in_copies(
     seed: int,
     rule: Rule | None,
 ) -> Search:
-    """Return a search over this many copies of the table, each starting at these labels."""
+    """Return a search over this many copies of the table, each starting from these labels."""
     rows = np.tile(np.arange(len(X)), copies)
     return Search(
         X[rows],
@@ -210,7 +228,7 @@ def _search_in_copies(
 
 
 def _repeat(labels: Integers, copies: int) -> Integers:
-    """Return the labels of this many copies."""
+    """Return the labels repeated for this many copies, with separate cells."""
     return np.concatenate([labels + turn * (labels.max() + 1) for turn in range(copies)])
 
 
@@ -221,10 +239,10 @@ _LONG = 100_000
 """Steps per record from which a search counts as long."""
 
 WHOLE = 1500
-"""Up to this many cells a long search treats the table as a whole, in copies, not in regions."""
+"""Up to this number of cells, a long search works on copies of the whole table, not on regions."""
 
 _LAST = 100.0
-"""Final steps per record without heat."""
+"""Final steps per record at temperature 0."""
 
 _ROUNDS = 3
 """Refinement rounds after that, for tables that were searched in many regions."""
@@ -240,9 +258,9 @@ def steps_within(seconds: float, n: int) -> float:
 
 @partitioner(
     "anneal",
-    summary="MDAV, then random exchanges between near cells, at first also worse ones: best for "
-    "small cells",
-    sizes="k to 2k-1",
+    summary="MDAV, then random exchanges between nearby cells, initially including worse ones; "
+    "best for small cells",
+    sizes="k to 2k-1; more only of equal records",
     cost="n^2 / k distances (n beyond 60,000 records), then the steps per record",
     source="simulated annealing with a temperature per record",
     randomized=True,
@@ -257,17 +275,21 @@ def anneal(
     steps: float = 10_000.0,
     seconds: float | None = None,
 ) -> Integers:
-    """Return labels of low distortion by simulated annealing, starting from MDAV.
+    """Return labels with low distortion by simulated annealing, starting from MDAV.
 
     A step picks a record and another one near it, and lets the first move to the other's cell or
     swap with a member of it; occasionally a cell dissolves or a new one is created. Steps that
     raise the SSE are accepted with a probability that falls as the search cools. ``steps`` is the
-    number of tries per record. With ``seconds`` the search lasts that long instead, and the result
-    depends on the machine. With ``persons`` every cell keeps k persons. Ctrl-C ends the search with
-    the best partition so far. A step costs O(m), independent of n.
+    number of tries per record; where many records are equal, of those with fewer than k equal ones.
+    With ``seconds`` the search lasts that long instead, and the result depends on the machine. With
+    ``persons`` every cell keeps k persons. Ctrl-C ends the search with the best partition so far. A
+    step costs O(m), independent of n.
     """
     _check_limits(steps, seconds)
     started = monotonic()
+    equal = find_equal_records(X, k, weights) if persons is None else None
+    if equal is not None:
+        return _anneal_equal_records(equal, seed, steps, seconds)
     labels = mdav(
         X,
         k,
@@ -288,7 +310,7 @@ def anneal(
             cool_down(
                 search,
                 Budget(expected, _end_time(started, seconds, _REFINING)),
-                start_temperature(expected),
+                start_temperature(expected, search.sse / search.total),
                 COOL,
             )
     except KeyboardInterrupt:
@@ -307,6 +329,36 @@ def anneal(
         deadline=deadline,
         rule=rule,
     )
+
+
+_MDAV_WORK = 5e8
+"""Points times dimensions times cells up to which the result is compared with MDAV's."""
+
+
+def _anneal_equal_records(
+    equal: EqualRecords, seed: int, steps: float, seconds: float | None
+) -> Integers:
+    """Return labels of a table of many equal records; steps are per record with fewer than k."""
+    started = monotonic()
+    macrocells = max(MACROCELL, 20 * equal.k) if len(equal.X) > LARGE else None
+    labels = equal.start(seed, macrocells)
+    singles = int(equal.single.sum())
+    if singles:
+        search = equal.search(labels, seed)
+        expected = steps if seconds is None else steps_within(seconds, singles)
+        budget = Budget(expected, _end_time(started, seconds, _REFINING))
+        try:
+            if search.sse > 0:
+                cool_down(search, budget, start_temperature(expected), COOL)
+                search.anneal(_LAST, 0.0, 0.0)
+        except KeyboardInterrupt:
+            progress.report("interrupted: continuing with the best partition so far")
+        labels = search.all_labels()
+    if equal.X.size * (len(equal.X) // equal.k) > _MDAV_WORK:
+        return labels
+    plain = mdav(equal.X, equal.k, weights=equal.weights, seed=seed)
+    losses = [sum_of_squares(equal.X, cells, equal.weights) for cells in (labels, plain)]
+    return labels if losses[0] <= losses[1] * (1 + 1e-12) else plain
 
 
 def _end_time(started: float, seconds: float | None, share: float = 1.0) -> float | None:

@@ -11,7 +11,9 @@ from microcell import progress
 from microcell.errors import DataError, OptionError
 from microcell.kernels.arrays import sum_of_squares
 from microcell.methods.anneal import LARGE, default_steps, steps_within
-from microcell.methods.persons import merge_short_cells, person_rule
+from microcell.methods.equal_records import find_equal_records
+from microcell.methods.merging import merge_short_cells
+from microcell.methods.persons import person_rule
 from microcell.methods.registry import REQUESTED, select
 from microcell.methods.search import ROUNDS, refine_labels
 from microcell.model import Floats, Integers
@@ -43,9 +45,6 @@ _MOST_SHAKES = 800
 
 _MACROCELL = 25_000
 
-_VERY_LARGE = 200_000
-"""With more records than this a balanced effort has no time for annealing."""
-
 _BEST = 7e8
 """Total annealing steps of the best effort for a thousand records."""
 
@@ -62,15 +61,20 @@ right at the same time, which single exchanges cannot achieve."""
 _TOO_MUCH = 3e8
 """Points times dimensions times cells beyond which constrained Lloyd takes too long to be tried."""
 
+_STEPS_OF_SINGLES = 5000.0
+"""Annealing steps per record for a thousand records that have fewer than k equal ones."""
+
+_EFFORT_FACTORS = {"fast": 0.1, "balanced": 1.0, "best": 12.0}
+
 _STARTS = 5
-"""Starts of constrained Lloyd at the best effort."""
+"""Number of starts of constrained Lloyd at the best effort."""
 
 _LLOYD = "probability-constrained Lloyd with local search, better than annealing here"
 
 
 _EXACT = 'chosen by "auto": one dimension has an exact optimum'
-_BEST_RUNS = 'chosen by "auto": one dimension, the best cells that are runs of consecutive values'
-"""With persons, cells that are not runs may be better still."""
+_BEST_RUNS = 'chosen by "auto": one dimension: best partition into runs of consecutive values'
+"""With persons, cells that are not runs of consecutive values may be even better."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +114,17 @@ def check_effort(effort: object) -> None:
         )
 
 
-def choose(X: Floats, k: int, effort: str | float = "balanced", of: int | None = None) -> Choice:
+def choose(
+    X: Floats,
+    k: int,
+    effort: str | float = "balanced",
+    of: int | None = None,
+    *,
+    persons: bool = False,
+) -> Choice:
     """Choose the method and its effort for points that are part of a table of ``of`` records.
+
+    With ``persons`` equal records are not interchangeable.
 
     Examples
     --------
@@ -125,11 +138,14 @@ def choose(X: Floats, k: int, effort: str | float = "balanced", of: int | None =
     n, total = len(X), of or len(X)
     if X.shape[1] <= 1:
         return Choice("univariate", _EXACT)
+    equal = None if persons else find_equal_records(X, k, None)
+    if equal is not None:
+        return _choose_for_equal_records(int(equal.single.sum()), n, total, effort)
     if not isinstance(effort, str):
         return _choose_within(float(effort), X, k, total)
     chosen = f'chosen by "auto" at effort "{effort}" ({total:,} records)'
-    if effort == "fast" or (effort == "balanced" and total > _VERY_LARGE):
-        return _refined(n, chosen, 2 if effort == "fast" else 4)
+    if effort == "fast":
+        return _refined(n, chosen, 2)
     steps = default_steps(total, k) if effort == "balanced" else _best_steps(total)
     reason = f"{chosen}: MDAV start, then {steps:,.0f} annealing steps per record"
     rival = _rival(X, k, total, chosen, 1 if effort == "balanced" else _STARTS)
@@ -144,8 +160,20 @@ def _best_steps(n: int) -> float:
     return float(round(max(_LEAST_OF_BEST, _BEST / n * (1000 / max(n, 1000)) ** 0.25)))
 
 
+def _choose_for_equal_records(singles: int, n: int, total: int, effort: str | float) -> Choice:
+    """Choose for a table of many equal records, of which ``singles`` have fewer than k."""
+    method = "groups of equal records are cells, then annealing of the others"
+    if not isinstance(effort, str):
+        share = float(effort) * n / total
+        chosen = f'chosen by "auto" within {effort:g} s (another run may differ)'
+        return Choice("anneal", f"{chosen}: {method}", {"seconds": share}, seconds=share)
+    steps = _STEPS_OF_SINGLES * (1000 / max(singles, 1000)) ** 0.6 * _EFFORT_FACTORS[effort]
+    reason = f'chosen by "auto" at effort "{effort}" ({total:,} records): {method}'
+    return Choice("anneal", reason, {"steps": float(round(steps))})
+
+
 def _choose_within(seconds: float, X: Floats, k: int, total: int) -> Choice:
-    """Choose for a time limit, of which the points get a proportional share."""
+    """Choose a method for a time limit, of which the points get a proportional share."""
     n = len(X)
     share = seconds * n / total
     chosen = f'chosen by "auto" within {seconds:g} s (another run may differ)'
@@ -157,9 +185,9 @@ def _choose_within(seconds: float, X: Floats, k: int, total: int) -> Choice:
 
 
 def _rival(X: Floats, k: int, total: int, chosen: str, starts: int) -> Choice | None:
-    """Return constrained Lloyd if cells are large and the table is not.
+    """Return constrained Lloyd as a rival if cells are large and the table is small.
 
-    Parts of a table share the shaking rounds of the whole.
+    Parts of a table share its shaking rounds.
     """
     n = len(X)
     cells = n // k
@@ -192,14 +220,20 @@ def _refined(n: int, chosen: str, rounds: int, seconds: float = np.inf) -> Choic
 
 
 def choose_method(
-    points: Floats, k: int, method: str, options: Mapping[str, Any], of: int
+    points: Floats,
+    k: int,
+    method: str,
+    options: Mapping[str, Any],
+    of: int,
+    *,
+    persons: bool = False,
 ) -> Choice:
     """Resolve a method name for points that are part of a table of ``of`` records.
 
     The points get their share of a time limit.
     """
     if method == "auto":
-        return choose(points, k, **options, of=of)
+        return choose(points, k, **options, of=of, persons=persons)
     seconds = options.get("seconds")
     if not isinstance(seconds, (int, float, np.integer, np.floating)):
         return Choice(method, REQUESTED, options)
@@ -248,13 +282,13 @@ def _try(
     deadline: float,
     persons: Integers | None,
 ) -> Integers | None:
-    """Run the choice; return None after Ctrl-C, or if the method does not support the points."""
+    """Run the choice; return None if it is interrupted or does not support the points."""
     try:
         return _run(points, k, choice, weights, seed, deadline, persons)
     except KeyboardInterrupt:
-        progress.report("interrupted: continuing with another search")
+        progress.report("interrupted: continuing with the next search")
     except DataError:  # the points are too far apart or too close together
-        progress.report("continuing with another search")
+        progress.report("continuing with the next search")
     return None
 
 

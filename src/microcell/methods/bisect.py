@@ -13,7 +13,7 @@ __all__ = ["bisect", "runs_as_labels", "split_large_cells"]
 
 @partitioner(
     "bisect",
-    summary="splits the table along its principal axis, and each part again, down to cells",
+    summary="recursive splits along the principal axis of each part",
     sizes="k to 2k-1",
     cost="n log n steps",
     source="recursive bisection",

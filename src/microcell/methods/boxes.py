@@ -1,6 +1,6 @@
 """Boxes for paper surveys: recursive splits under a failure limit, at readable bounds."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
@@ -18,7 +18,13 @@ from microcell.cells import BoxCells
 from microcell.cells.boxes import EXACT, THRESHOLD_LAYOUTS, coordinate_of, positions_of
 from microcell.errors import GuaranteeError, OptionError
 from microcell.kernels.arrays import centroids
-from microcell.kernels.participation import failures_along, failures_of_cells, gains_along
+from microcell.kernels.participation import (
+    exposures_along,
+    exposures_of_cells,
+    failures_along,
+    failures_of_cells,
+    gains_along,
+)
 from microcell.methods.candidates import (
     check_participation,
     size_for_participation,
@@ -132,10 +138,10 @@ def _middle(values: list[int]) -> list[int]:
 
 
 _NEAR = 0.05
-"""Share of the best cut's gain that a rounder bound may cost."""
+"""Share of the best cut's gain that may be given up for a rounder bound."""
 
 _MARGIN = 1e-10
-"""Relative accuracy of failures, in whichever order they are summed."""
+"""Relative accuracy of failure probabilities, regardless of the order of summation."""
 
 _TRIES = 20
 """Maximum number of category sets whose sides are checked against the limit."""
@@ -155,7 +161,7 @@ class Cut:
 
 @dataclass(frozen=True, eq=False)
 class _Scan:
-    """A box along one column: sorted rows and coordinates, and the gain of cutting before each row.
+    """A box along one column: sorted rows and coordinates, and the gain of a cut before each row.
 
     The gain is -1 where a cut is not allowed.
     """
@@ -180,8 +186,11 @@ class Cutter:
         probabilities: Floats,
         limit: float,
         weights: Floats,
+        *,
+        conditional: bool = False,
     ) -> None:
         self._X, self._columns, self._k = X, encoding.columns, k
+        self._failures_along = exposures_along if conditional else failures_along
         self._probabilities, self._limit, self._weights = (
             probabilities,
             limit * (1 - _MARGIN),
@@ -189,7 +198,9 @@ class Cutter:
         )
         self._equal = bool(probabilities.min() == probabilities.max())
         self._least = (
-            size_for_participation(k, float(probabilities[0]), limit) if self._equal else k
+            size_for_participation(k, float(probabilities[0]), limit, conditional=conditional)
+            if self._equal
+            else k
         )
         self._thresholds = [
             p
@@ -207,7 +218,7 @@ class Cutter:
         }
 
     def best(self, rows: Integers) -> Cut | None:
-        """Return the cut of these rows with the largest gain, up to rounding of bounds."""
+        """Return the cut of these rows with the largest gain, rounded to a readable bound."""
         if len(rows) < 2 * self._least:
             return None
         candidates: list[tuple[float, int, _Scan | None]] = []
@@ -242,11 +253,9 @@ class Cutter:
         out = (count >= self._least) & (len(order) - count >= self._least)
         if not self._equal and out.any():
             probabilities = self._probabilities[order]
-            out &= failures_along(probabilities, self._k)[:-1] <= self._limit
-            out &= (
-                failures_along(np.ascontiguousarray(probabilities[::-1]), self._k)[:0:-1]
-                <= self._limit
-            )
+            out &= self._failures_along(probabilities, self._k)[:-1] <= self._limit
+            backwards = np.ascontiguousarray(probabilities[::-1])
+            out &= self._failures_along(backwards, self._k)[:0:-1] <= self._limit
         return out
 
     def _cut_at(self, place: int, scan: _Scan) -> Cut | None:
@@ -320,7 +329,7 @@ class Cutter:
 
     def _meets(self, rows: Integers) -> bool:
         return self._equal or bool(
-            failures_along(self._probabilities[rows], self._k)[-1] <= self._limit
+            self._failures_along(self._probabilities[rows], self._k)[-1] <= self._limit
         )
 
 
@@ -365,7 +374,7 @@ def _sets(sums: Floats, totals: Floats) -> Iterator[Any]:
 def _bounds(column: EncodedColumn, scan: _Scan, near: float) -> Iterator[list[float]]:
     """Yield lists of bounds, rounder ones first.
 
-    They lie where the gain is nearly the best, then within the gap of the best cut.
+    The first lie where the gain is nearly the best, the last within the gap of the best cut.
     """
     if column.layout == "places":
         places = column.places
@@ -415,6 +424,7 @@ def make_boxes(
     weights: ArrayLike | None = None,
     most: int | None = None,
     seed: int = 0,
+    conditional: bool = False,
 ) -> BoxCells:
     """Group candidates into boxes, each with P{0 < K < k} <= ``failure``.
 
@@ -425,7 +435,8 @@ def make_boxes(
     is not the value of a candidate; nominal columns are cut into the first categories along the
     direction of largest variance, or a single category and the others. Locations are not cut.
     Bounds between names lie between those that ``encoding.published(k)`` keeps: use that encoding
-    to place ``X`` if people answer by the boxes.
+    to place ``X`` if people answer by the boxes. With ``conditional``, the limit is that of the
+    probability given that somebody takes part, and given that a certain member does.
 
     ``participation`` is one probability for all rows of ``X``, or one per row. The method is
     deterministic, so ``seed`` has no effect. Time O(n (m + k) columns) per level of the tree, plus
@@ -448,7 +459,8 @@ def make_boxes(
     checked_weights = as_weights(weights, len(points))
     _check_most(most)
     zeros = np.zeros(len(points), dtype=np.int64)
-    if len(points) < k or failures_of_cells(zeros, np.sort(probabilities), int(k))[0] > limit:
+    measure = exposures_of_cells if conditional else failures_of_cells
+    if len(points) < k or measure(zeros, np.sort(probabilities), int(k))[0] > limit:
         raise too_few_candidates(len(points), int(k))
     if encoding.published_for is not None and encoding.published_for < k:
         raise GuaranteeError(
@@ -460,10 +472,11 @@ def make_boxes(
         )
     worth = probabilities if checked_weights is None else probabilities * checked_weights
     published = encoding.published(int(k))
-    root = _cut_all(
-        Cutter(points, published, int(k), probabilities, limit, worth), len(points), most
-    )
-    return _as_cells(root, points, published, int(k), probabilities, limit, worth)
+    cutter = Cutter(points, published, int(k), probabilities, limit, worth, conditional=conditional)
+    root = _cut_all(cutter, len(points), most)
+    cells = _as_cells(root, points, published, int(k), worth)
+    _check_boxes(cells, points, probabilities, limit, measure)
+    return cells
 
 
 @dataclass(eq=False)
@@ -504,11 +517,9 @@ def _as_cells(
     X: Floats,
     encoding: Encoding,
     k: int,
-    probabilities: Floats,
-    limit: float,
     worth: Floats,
 ) -> BoxCells:
-    """Return the tree as cells, and verify that all boxes are within the limit."""
+    """Return the tree as cells, and verify that they hold the candidates of their boxes."""
     splits, leaves = _numbered(root)
     labels = np.empty(len(X), dtype=np.int64)
     for number, leaf in enumerate(leaves):
@@ -526,17 +537,31 @@ def _as_cells(
         lower=np.array([number_of[id(box.below)] for box in splits], dtype=np.int64),
         upper=np.array([number_of[id(box.above)] for box in splits], dtype=np.int64),
     )
+    if not np.array_equal(cells.assign(X), labels):
+        raise _faulty_boxes(k)
+    return cells
+
+
+def _check_boxes(
+    cells: BoxCells,
+    X: Floats,
+    probabilities: Floats,
+    limit: float,
+    measure: Callable[[Integers, Floats, int], Floats],
+) -> None:
+    labels = cells.assign(X)
     # Files state failures in this order; sums in another order may differ in the last digit.
     order = np.lexsort((probabilities, labels))
-    failures = failures_of_cells(labels[order], probabilities[order], k)
-    if not np.array_equal(cells.assign(X), labels) or (failures > limit).any():
-        raise GuaranteeError(
-            "The boxes would exceed the failure limit. This is a bug in microcell; please report "
-            "it.",
-            code="guarantee.failed",
-            k=k,
-        )
-    return cells
+    if (measure(labels[order], probabilities[order], cells.k) > limit).any():
+        raise _faulty_boxes(cells.k)
+
+
+def _faulty_boxes(k: int) -> GuaranteeError:
+    return GuaranteeError(
+        "The boxes would exceed the failure limit. This is a bug in microcell; please report it.",
+        code="guarantee.failed",
+        k=k,
+    )
 
 
 def _numbered(root: _Box) -> tuple[list[_Box], list[_Box]]:

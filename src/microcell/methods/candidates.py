@@ -1,4 +1,4 @@
-"""Cells of survey candidates: with high probability at least k or none of them take part."""
+"""Cells of survey candidates: with high probability, either none or at least k take part."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -24,7 +24,12 @@ from microcell.kernels.bisect import bisect_rows
 from microcell.kernels.exchange import Limits
 from microcell.kernels.groups import empty_blocks, fill_blocks
 from microcell.kernels.mdav import EXHAUSTED, FIRST, SHORT, grow_cells, make_running
-from microcell.kernels.participation import count, failures_of_cells, steady_size
+from microcell.kernels.participation import (
+    count,
+    failures_of_cells,
+    protecting_size,
+    steady_size,
+)
 from microcell.kernels.rules import no_rule
 from microcell.kernels.scans import lay_out, make_scratch
 from microcell.kernels.within import exchange_within_limit
@@ -55,10 +60,10 @@ _MANY_CELLS, _ROUNDS_OF_MANY, _PASSES_OF_MANY = 200_000, 4, 1
 """With more records than this there are fewer rounds and passes, so that refinement ends soon."""
 
 _ENOUGH = 2e-4
-"""A round that lowers the SSE by less than this share is the last."""
+"""The search ends after a round that lowers the SSE by less than this share."""
 
 _FAILURE_MARGIN = 1e-9
-"""The search stays below the limit by this share, because the final check sums in another order."""
+"""Margin below the limit, as a share: the final check sums in another order."""
 
 
 def refine_within(
@@ -137,7 +142,7 @@ def participating_cells(
     refine: bool = True,
     macrocells: int | None = None,
 ) -> Integers:
-    """Return labels of cells with P{0 < K < k} <= ``failure`` each.
+    """Return labels of cells, each with P{0 < K < k} <= ``failure``.
 
     K is the number of candidates of the cell who take part. ``participation`` is one probability
     for all rows of ``X``, or one per row. If it is the same for all, MDAV makes cells of
@@ -190,8 +195,12 @@ def participating_cells(
     )
 
 
-def size_for_participation(k: int, participation: float, failure: float) -> int:
+def size_for_participation(
+    k: int, participation: float, failure: float, *, conditional: bool = False
+) -> int:
     """Return the k to pass to any method so that its cells have P{0 < K < k} <= ``failure``.
+
+    With ``conditional``, the limit is that of the probability given that somebody takes part.
 
     Participation is the same for all. The result is the smallest size such that every larger size
     also meets the limit. It equals the effective anonymity, except where small cells meet the limit
@@ -212,6 +221,8 @@ def size_for_participation(k: int, participation: float, failure: float) -> int:
             option="participation",
         )
     limit = check_failure(failure)
+    if conditional:
+        return protecting_size(int(k), probability, limit * (1 - _MARGIN))
     size = steady_size(int(k), probability, limit)
     if count(size, int(k), probability).failure > limit * (1 - _MARGIN) and not _meets_exactly(
         size, int(k), probability, limit
@@ -310,7 +321,7 @@ def _check_macrocells(macrocells: object, k: int, rows: int) -> int:
 
 
 def too_few_candidates(candidates: int, k: int) -> TooFewRecordsError:
-    """Return the error for candidates too few to form a single cell."""
+    """Return the error to raise if the candidates are too few to form a cell."""
     return TooFewRecordsError(
         f"{counted(candidates, 'candidate')} together cannot form a cell of k = {k} within the "
         "failure limit. Raise the limit, lower k or add candidates.",
@@ -336,7 +347,7 @@ def _cells_of_equal(
 
 
 def _cells_of_uneven(X: Floats, k: int, probabilities: Floats, limit: float, most: int) -> Integers:
-    """Grow cells within macrocells; leftover records join cells anywhere."""
+    """Grow cells within macrocells; leftover records may join a cell of any macrocell."""
     rows, labels, done = np.arange(len(X)), np.full(len(X), -1), 0
     for first, last in pairwise(bisect_rows(X, rows, k, most)):
         members = np.sort(rows[first:last])

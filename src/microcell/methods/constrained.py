@@ -1,9 +1,9 @@
-"""Search for cells that keep limits on confidential values, with as little distortion as possible.
+"""Search for cells that meet limits on confidential values, with as little distortion as possible.
 
-Several starts compete: cells that repeat the distribution of the table by quotas, the given cells
-that keep the limits, and the best cells without limits, which pay a rising price for what exceeds
-the limits. All are annealed briefly, the best for longer. Debt is by how much cells exceed limits
-(:mod:`microcell.kernels.rules`).
+Several starts compete: cells that reproduce the distribution of the table by quotas, the cells of
+other methods that meet the limits, and the best cells without limits, whose violations are
+penalized more and more. All are annealed briefly, and the best one for longer. The *violation* of a
+cell is the amount by which it exceeds the limits (:mod:`microcell.kernels.rules`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,65 +16,79 @@ from microcell import progress
 from microcell._display import record_html, record_repr
 from microcell.kernels.arrays import sum_of_squares
 from microcell.kernels.groups import make_grouping
-from microcell.kernels.rules import Rule, cell_debts, take_rows
+from microcell.kernels.rules import Rule, cell_violations, take_rows
 from microcell.methods.anneal import default_steps, start_temperature
 from microcell.methods.search import Budget, Search, compact, cool_down
 from microcell.model import Floats, Integers, Mask
 
-__all__ = ["Found", "broken_cells", "default_effort", "quota_cells", "search_within_limits"]
+__all__ = ["Outcome", "broken_cells", "default_effort", "quota_cells", "search_within_limits"]
 
 _OFFSETS = 8
-"""Systematic samples of the table that are tried for each size of cells."""
+"""Number of systematic samples of the table that are tried for each cell size."""
 
 _GROWTH = 1.08
-"""Ratio of consecutive sizes that are tried, where they are large."""
+"""Ratio of consecutive cell sizes that are tried, if they are large."""
 
 _LARGER, _TURNS = 1.5, 4
-"""Ratio of the sizes of quota cells that compete, beginning with the smallest that keeps the limits
-throughout, and the most of them; larger ones are tried as long as they are better.
+"""Ratio between the sizes of competing quota cells, and their maximum number. The first is the
+smallest size that meets the limits in all cells; larger ones are tried as long as they improve.
 """
 
 _FEW_VALUES = 64
-"""Ordered columns of more values are divided into as many quantiles as a cell has records."""
+"""Ordered columns with more values are divided into as many quantiles as a cell has records."""
 
 _QUANTILES = 8
-"""Least number of quantiles of ordered columns, within which records are similar."""
+"""Minimum number of quantiles of an ordered column; records in one quantile are similar."""
 
 _TRIAL = 0.06
 """Share of the steps for the trial of each start; the best gets the rest."""
 
-_PRICES = (3.0, 1e4)
-"""First and last price of a unit of debt, in units of the mean SSE per record."""
+_PENALTIES = (3.0, 1e4)
+"""First and last penalty per unit of violation, relative to the mean SSE per record."""
 
 _PRICED_WARM, _COOL = 0.4, 0.02
 _ROUNDS, _STEPS_OF_ROUND = 24, 25.0
-"""Most rounds of a priced search, over which the price rises and the temperature falls, and the
-least steps per record of each.
+"""Maximum number of rounds of a search with penalties, over which the penalty rises and the
+temperature falls, and the minimum number of steps per record in each.
 """
 
 _MOSTLY = 0.5
-"""If more records than this share are in cells that exceed limits, only quota cells compete."""
+"""If more than this share of the records is in cells that exceed limits, only quota cells compete.
+"""
 
-_REPAIR = 200.0
-"""Steps per record, without heat, to repair what is left of the debt."""
+_REPAIR, _REPAIRS, _REPAIRED = 20.0, 10, 0.9
+"""Steps per record, at temperature 0, of a round that repairs the remaining violations; the most
+rounds; and the share of the violation above which another round is not worthwhile.
+"""
 
-_MOST_STEPS, _LEAST_STEPS, _VERY_LARGE = 6000.0, 800.0, 200_000
-_STEPS_OF_MANY = 60.0
+_LAST = 100.0
+"""Final steps per record, at temperature 0."""
+
+_MOST_STEPS, _LEAST_STEPS, _STEPS_OF_MANY = 6000.0, 1300.0, 60.0
+_TRIES = 6e7
+"""Minimum number of steps in total, up to :data:`_LEAST_STEPS` per record: a minute or two of
+processor time for a large table.
+"""
+
+_VERY_LARGE = 200_000
+
+_SAMPLED = 50_000
+"""Records of a very large table among which the size of quota cells is chosen."""
 
 _LARGE = 30
-"""Starts with a cell this many times as large as the average are not searched: room for the largest
-is reserved in all cells.
+"""Starts with a cell this many times as large as the average are not searched: memory for the
+largest cell is reserved for every cell.
 """
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """Cells, how they were found, and their SSE; cells may still exceed limits."""
+class Outcome:
+    """Cells, how they were found, and their SSE. The cells may still exceed limits."""
 
     labels: Integers
     way: str
     sse: float
-    debt: float
+    violation: float
 
     __repr__ = record_repr
     _repr_html_ = record_html
@@ -88,22 +102,23 @@ class _Problem:
     weights: Floats | None
     seed: int
 
-    def found(self, labels: Integers, way: str) -> Found:
+    def found(self, labels: Integers, way: str) -> Outcome:
         each = np.ones(len(self.X)) if self.weights is None else self.weights
-        debt = float(_debts(labels, self.rule).sum())
-        return Found(labels, way, sum_of_squares(self.X, labels, each), debt)
+        violation = float(_violations(labels, self.rule).sum())
+        return Outcome(labels, way, sum_of_squares(self.X, labels, each), violation)
 
     def search(self, labels: Integers, rule: Rule | None = None) -> Search:
         return Search(self.X, labels, self.k, self.weights, self.seed, rule or self.rule)
 
 
 def default_effort(n: int, k: int, effort: str | float) -> Budget:
-    """Return the annealing steps per record within limits, or the end of a time limit."""
+    """Return the default effort within limits: annealing steps per record, or an end time."""
     if not isinstance(effort, str):
         return Budget(_MOST_STEPS, monotonic() + float(effort))
     if effort == "fast" or (effort == "balanced" and n > _VERY_LARGE):
         return Budget(_STEPS_OF_MANY, None)
-    steps = float(np.clip(default_steps(n, k), _LEAST_STEPS, _MOST_STEPS))
+    least = float(np.clip(_TRIES / n, _STEPS_OF_MANY, _LEAST_STEPS))
+    steps = float(np.clip(default_steps(n, k), least, _MOST_STEPS))
     return Budget(4 * steps if effort == "best" else steps, None)
 
 
@@ -116,56 +131,85 @@ def search_within_limits(
     *,
     weights: Floats | None = None,
     seed: int = 0,
-) -> Found:
-    """Return cells of at least k with little distortion that keep the rule, as far as possible.
+) -> Outcome:
+    """Return cells of at least k with low distortion that satisfy the rule, as far as possible.
 
-    ``starts`` are cells to begin with, by name; those that exceed limits pay for it. Of the results
-    that keep the rule the one with the least SSE is returned, otherwise the one with the least
-    debt. Time O(n (m + size)) per step and record.
+    ``starts`` are initial cells, by name; those that exceed limits are penalized. Among the results
+    that satisfy the rule, the one with the least SSE is returned; if none does, the one with the
+    smallest violation. Time O(n (m + size)) per step and record.
     """
     problem = _Problem(X, k, rule, weights, seed)
     trial = budget.part(_TRIAL, _TRIAL, 1)
     trials = [
-        _try(problem, way, labels, _kin(rule, max(k, _QUANTILES)), trial)
+        _try(problem, way, labels, _similar_records(rule, max(k, _QUANTILES)), trial)
         for way, labels in _worthwhile(problem, starts)
     ]
-    size = _smallest_size(problem)
-    for _ in range(_TURNS):
-        kin = _kin(rule, size)
-        labels = quota_cells(X, kin, size, np.random.default_rng(seed))
-        trials.append(_try(problem, f"quotas of {size} records", labels, kin, trial))
-        size = int(np.ceil(_LARGER * size))
-        if 2 * size > len(X) or (len(trials) > 1 and _rank(trials[-1]) > _rank(trials[-2])):
-            break
-    best, kin = min(trials, key=_rank)
+    size, turns = _smallest_size(problem), _TURNS
+    if len(X) > _VERY_LARGE:
+        sample = _sample(problem)
+        size = min(_try_quotas(sample, size, trial, turns), key=lambda item: _rank(item[1]))[0]
+        turns = 1
+    trials += [result for _, result in _try_quotas(problem, size, trial, turns)]
+    best, similar = min(trials, key=_rank)
     rest = Budget(budget.steps * max(0.0, 1 - _TRIAL * len(trials)), budget.end)
-    return min((best, kin), _try(problem, best.way, best.labels, kin, rest), key=_rank)[0]
+    return min((best, similar), _try(problem, best.way, best.labels, similar, rest), key=_rank)[0]
+
+
+def _sample(problem: _Problem) -> _Problem:
+    """Return the problem for some of the records of a very large table."""
+    rng = np.random.default_rng(problem.seed)
+    rows = np.sort(rng.choice(len(problem.X), _SAMPLED, replace=False))
+    return replace(
+        problem,
+        X=np.ascontiguousarray(problem.X[rows]),
+        rule=take_rows(problem.rule, rows),
+        weights=None if problem.weights is None else problem.weights[rows],
+    )
+
+
+def _try_quotas(
+    problem: _Problem, size: int, budget: Budget, turns: int
+) -> list[tuple[int, tuple[Outcome, Integers]]]:
+    """Anneal quota cells of this size, and of larger ones as long as they are better."""
+    trials: list[tuple[int, tuple[Outcome, Integers]]] = []
+    for _ in range(turns):
+        similar = _similar_records(problem.rule, size)
+        labels = quota_cells(problem.X, similar, size, np.random.default_rng(problem.seed))
+        result = _try(problem, f"quotas of {size} records", labels, similar, budget)
+        trials.append((size, result))
+        size = int(np.ceil(_LARGER * size))
+        is_worse = len(trials) > 1 and _rank(result) > _rank(trials[-2][1])
+        if 2 * size > len(problem.X) or is_worse:
+            break
+    return trials
 
 
 def _try(
-    problem: _Problem, way: str, labels: Integers, kin: Integers, budget: Budget
-) -> tuple[Found, Integers]:
-    """Anneal a start; records of the same kin are exchanged preferably."""
+    problem: _Problem, way: str, labels: Integers, similar: Integers, budget: Budget
+) -> tuple[Outcome, Integers]:
+    """Anneal a start, preferring exchanges of similar records."""
     progress.report(f"searching within the limits, from {way}")
-    return _anneal(replace(problem, rule=problem.rule._replace(kin=kin)), labels, way, budget), kin
+    return _anneal(
+        replace(problem, rule=problem.rule._replace(similar=similar)), labels, way, budget
+    ), similar
 
 
-def _rank(trial: tuple[Found, Integers]) -> tuple[float, float]:
+def _rank(trial: tuple[Outcome, Integers]) -> tuple[float, float]:
     return _worth(trial[0])
 
 
-def _worth(found: Found) -> tuple[float, float]:
-    """Return what to minimize: debt first."""
-    return (found.debt, found.sse)
+def _worth(found: Outcome) -> tuple[float, float]:
+    """Return the key to minimize: first the violation, then the SSE."""
+    return (found.violation, found.sse)
 
 
 def broken_cells(labels: Integers, rule: Rule) -> Integers:
     """Return the cells that exceed a limit."""
-    return np.flatnonzero(_debts(labels, rule) > 0)
+    return np.flatnonzero(_violations(labels, rule) > 0)
 
 
-def _debts(labels: Integers, rule: Rule) -> Floats:
-    """Return the debt of each cell, without reserving room for the largest in all of them."""
+def _violations(labels: Integers, rule: Rule) -> Floats:
+    """Return the violation of each cell, without reserving memory for the largest cell in all."""
     cells = compact(labels)
     sizes = np.bincount(cells)
     out = np.empty(len(sizes))
@@ -181,14 +225,14 @@ def _debts(labels: Integers, rule: Rule) -> Floats:
             len(part),
             int(sizes[part].max()),
         )
-        out[part] = cell_debts(grouping, take_rows(rule, rows))
+        out[part] = cell_violations(grouping, take_rows(rule, rows))
     return out
 
 
 def _worthwhile(
     problem: _Problem, starts: Mapping[str, Integers]
 ) -> Iterator[tuple[str, Integers]]:
-    """Yield the starts in which few records are in cells that exceed limits, or in large ones."""
+    """Yield the starts that are worth searching: few records exceed limits, and no cell is huge."""
     for way, labels in starts.items():
         broken = np.isin(labels, broken_cells(labels, problem.rule)).mean()
         sizes = np.bincount(labels)
@@ -196,42 +240,47 @@ def _worthwhile(
             yield way, labels
 
 
-def _kin(rule: Rule, size: int) -> Integers:
-    """Number the records so that those of one number have the same or similar values.
+def _similar_records(rule: Rule, size: int) -> Integers:
+    """Number the records; those with the same number have the same or similar values.
 
     Ordered columns of many values are divided into ``size`` quantiles.
     """
     n = rule.keys.shape[1]
-    kin = np.zeros(n, dtype=np.int64)
+    similar = np.zeros(n, dtype=np.int64)
     for c in range(len(rule.keys)):
         codes = rule.keys[c] // max(1, rule.people)
         if rule.ordered[c] and rule.starts[c + 1] - rule.starts[c] > _FEW_VALUES:
             rank = np.empty(n, dtype=np.int64)
             rank[np.argsort(codes, kind="stable")] = np.arange(n)
             codes = rank * size // n
-        kin = np.unique(kin * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
-    return kin
+        similar = np.unique(similar * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[
+            1
+        ]
+    return similar
 
 
 def _smallest_size(problem: _Problem) -> int:
-    """Return the smallest size at which systematic samples of the records keep the rule."""
+    """Return the smallest size at which systematic samples of the records satisfy the rule."""
     n, rule = len(problem.X), problem.rule
-    order = np.lexsort(tuple(rule.keys)[::-1]) if len(rule.keys) else np.arange(n)
+    # By value, not by person: how persons are numbered must not matter.
+    values = rule.keys // max(1, rule.people)
+    order = np.lexsort(tuple(values)[::-1]) if len(values) else np.arange(n)
     size = problem.k
     while size < n:
         places = (np.arange(size) + (np.arange(_OFFSETS)[:, np.newaxis] + 0.5) / _OFFSETS) * n
         rows = order[np.minimum(n - 1, (places / size).astype(np.int64))].reshape(-1)
-        if not _debts(np.repeat(np.arange(_OFFSETS), size), take_rows(rule, rows)).any():
+        if not _violations(np.repeat(np.arange(_OFFSETS), size), take_rows(rule, rows)).any():
             break
         size = max(size + 1, int(size * _GROWTH))
     return min(size, n)
 
 
-def quota_cells(X: Floats, kin: Integers, size: int, rng: np.random.Generator) -> Integers:
-    """Return cells of about ``size`` records in which each kin has its share of the table.
+def quota_cells(X: Floats, similar: Integers, size: int, rng: np.random.Generator) -> Integers:
+    """Return cells of about ``size`` records in which groups of similar records have their share.
 
-    The table is halved along its principal axis, but each kin at its own quantile; the fractional
-    parts of the quotas are carried from one kin to the next. O(n m log(n / size)) time.
+    The table is halved along its principal axis, with each group of similar records cut at its own
+    quantile; fractional parts of the quotas are carried from one group to the next. O(n m log(n /
+    size)) time.
     """
     labels = np.empty(len(X), dtype=np.int64)
     waiting, done = [(np.arange(len(X)), max(1, len(X) // size))], 0
@@ -241,61 +290,72 @@ def quota_cells(X: Floats, kin: Integers, size: int, rng: np.random.Generator) -
             labels[rows] = done
             done += 1
             continue
-        left = _left_half(X[rows], kin[rows], cells // 2 / cells, rng.random())
+        left = _left_half(X[rows], similar[rows], cells // 2 / cells, rng.random())
         waiting += [(rows[left], cells // 2), (rows[~left], cells - cells // 2)]
     return labels
 
 
-def _left_half(X: Floats, kin: Integers, share: float, offset: float) -> Mask:
-    """Return a mask of the records in the left part, which takes this share of each kin."""
+def _left_half(X: Floats, similar: Integers, share: float, offset: float) -> Mask:
+    """Return a mask of the records in the left part, which takes this share of each group."""
     points = X - X.mean(axis=0)
     axis = np.linalg.eigh(points.T @ points)[1][:, -1] if X.shape[1] else np.zeros(0)
-    order = np.lexsort(((points * axis).sum(axis=1), kin))
-    ordered = kin[order]
+    order = np.lexsort(((points * axis).sum(axis=1), similar))
+    ordered = similar[order]
     first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    counts = np.diff(np.append(first, len(kin)))
+    counts = np.diff(np.append(first, len(similar)))
     ends = np.floor(np.cumsum(counts) * share + offset).astype(np.int64)
     quotas = np.minimum(np.diff(ends, prepend=int(np.floor(offset))), counts)
-    left = np.zeros(len(kin), dtype=np.bool_)
-    left[order] = np.arange(len(kin)) - np.repeat(first, counts) < np.repeat(quotas, counts)
+    left = np.zeros(len(similar), dtype=np.bool_)
+    left[order] = np.arange(len(similar)) - np.repeat(first, counts) < np.repeat(quotas, counts)
     return left
 
 
-def _anneal(problem: _Problem, labels: Integers, way: str, budget: Budget) -> Found:
-    """Anneal the cells: with a rising price if they exceed limits, otherwise within the limits."""
+def _anneal(problem: _Problem, labels: Integers, way: str, budget: Budget) -> Outcome:
+    """Anneal the cells: with a rising penalty if they exceed limits, otherwise within them."""
     steps = budget.steps
     found = problem.found(labels, way)
     if steps <= 0 or int(labels.max()) == 0:
         return found
-    if found.debt > 0 and _needs_heat(found):
-        labels = _pay(problem, labels, budget)
-    search = problem.search(labels)
-    if found.debt > 0:
-        search.anneal(_REPAIR if budget.end is None else _STEPS_OF_MANY, 0.0, 0.0)
-        found = min(found, problem.found(search.labels, way), key=_worth)
-    if found.debt == 0:
+    if found.violation > 0 and _needs_heat(found):
+        labels = _penalize(problem, labels, budget)
+    if found.violation > 0:
+        found = _repair(problem, found, labels, budget)
+    if found.violation == 0:
         search = problem.search(found.labels)
         if search.sse > 0 and search.cells > 1:
             cool_down(search, budget, start_temperature(steps), _COOL)
-            search.anneal(min(steps, _REPAIR / 2), 0.0, 0.0)
+            search.anneal(min(steps, _LAST), 0.0, 0.0)
             found = min(found, problem.found(search.labels, way), key=_worth)
     return found
 
 
-def _needs_heat(found: Found) -> bool:
-    """Return False for quota cells: their few debts are repaired without heat."""
+def _repair(problem: _Problem, found: Outcome, labels: Integers, budget: Budget) -> Outcome:
+    """Make exchanges that lower the violation, as long as they help."""
+    search = problem.search(labels)
+    for _ in range(_REPAIRS):
+        search.anneal(_REPAIR, 0.0, 0.0)
+        repaired = problem.found(search.labels, found.way)
+        is_stuck = repaired.violation > _REPAIRED * found.violation
+        found = min(found, repaired, key=_worth)
+        if found.violation == 0 or is_stuck or budget.left <= 0:
+            break
+    return found
+
+
+def _needs_heat(found: Outcome) -> bool:
+    """Return False for quota cells: their few violations are repaired at temperature 0."""
     return not found.way.startswith("quotas")
 
 
-def _pay(problem: _Problem, labels: Integers, budget: Budget) -> Integers:
-    """Anneal while the price of debt rises."""
+def _penalize(problem: _Problem, labels: Integers, budget: Budget) -> Integers:
+    """Anneal with a penalty that rises from round to round."""
     search = problem.search(labels)
     unit = max(search.sse / len(labels), 1e-300)
     rounds = int(np.clip(budget.steps / _STEPS_OF_ROUND, 1, _ROUNDS))
     warm = _PRICED_WARM * (_COOL / _PRICED_WARM) ** np.linspace(0, 1, rounds + 1)
-    for turn, price in enumerate(np.geomspace(*_PRICES, rounds + 1)[1:]):
+    for turn, penalty in enumerate(np.geomspace(*_PENALTIES, rounds + 1)[1:]):
         if budget.left <= 0:
             break
-        search.rule = problem.rule._replace(price=unit * price)
+        search.rule = problem.rule._replace(penalty=unit * penalty)
         search.anneal(budget.steps / rounds, warm[turn], warm[turn + 1])
     return search.labels

@@ -52,7 +52,7 @@ def check_dependence(dependence: object) -> None:
     if not numbers or not names or not all(0 <= value <= 1 for value in values):  # type: ignore[operator]
         raise OptionError(
             "dependence must be a number from 0 (only quasi-identifiers) to 1 (only confidential "
-            "columns), or such a number for each of some confidential columns by name.",
+            "columns), or a mapping of confidential columns to such numbers.",
             code="option.out_of_range",
             option="dependence",
         )
@@ -82,7 +82,7 @@ def total_weight(dependence: Weights) -> float:
 
 
 def extend(X: Floats, Y: Floats, dependence: float, weights: Floats | None = None) -> Floats:
-    """Return points whose plain cells minimize (1 - lambda) D_X + lambda D_Y.
+    """Return points for which ordinary cells minimize (1 - lambda) D_X + lambda D_Y.
 
     lambda is ``dependence``. The points are (x, beta y) with beta^2 = lambda / (1 - lambda) SST_X /
     SST_Y, which for standardized columns is lambda / (1 - lambda) m_X / m_Y; the distortion of the
@@ -114,7 +114,7 @@ def _factor(X: Floats, Y: Floats, dependence: float, weights: Floats | None) -> 
 def scale_confidential(
     Y: Floats, parts: Mapping[str, slice], dependence: Weights, weights: Floats | None = None
 ) -> Floats:
-    """Return the confidential points, scaled so that each column has the weight it was given.
+    """Return the confidential points, scaled so that each column has its weight.
 
     With one weight for all columns the points stay as they are. ``parts`` are the dimensions of
     each column.
@@ -216,7 +216,7 @@ def _round(values: Floats) -> Floats:
 
 
 def describe_weights(dependence: Weights) -> dict[str, Any] | None:
-    """Return the weights by column for the manifest; None for one weight for all."""
+    """Return the weights by column for the manifest; None if all columns share one weight."""
     if not isinstance(dependence, Mapping):
         return None
     return {name: float(weight) for name, weight in dependence.items()}

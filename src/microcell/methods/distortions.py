@@ -1,8 +1,8 @@
-"""Distances for PCL, by name: how records become points, and which site a cell gets.
+"""Distances for PCL, by name: how they map records to points, and the site of a cell.
 
 A distance is squared Euclidean or absolute between *points*, which :meth:`Distortion.embed`
-computes from the records. The rule for sites minimizes the distances within each cell, so that PCL
-descends with every distance.
+computes from the records. The site of a cell minimizes the distances within it, so that the
+distortion never rises in PCL, whatever the distance.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -152,7 +152,7 @@ class _Categories(Distortion):
         unknown = [row for row, value in enumerate(column) if value not in codes]
         if unknown:
             raise DataError(
-                f"Column {j + 1} has a category that the cells do not know, first in row "
+                f"Column {j + 1} has a category that is unknown to the cells, first in row "
                 f"{unknown[0] + 1}. Replace it by a known one.",
                 code="data.unknown_category",
                 row=unknown[0] + 1,
@@ -217,7 +217,7 @@ def fit_distortion(X: ArrayLike, distance: Any, taxonomy: Any = None) -> Distort
         )
     if (taxonomy is not None) != (distance == "taxonomic"):
         raise OptionError(
-            "taxonomy is needed for the distance 'taxonomic', and for no other.",
+            "taxonomy is required for the distance 'taxonomic' and not valid for others.",
             code="option.conflict",
             option="taxonomy",
         )
@@ -263,7 +263,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _as_taxonomies(taxonomy: Any, count: int) -> list[Mapping[Any, Any]]:
-    """Return the parents of the categories of each column; none for a flat column."""
+    """Return the parents of the categories of each column; none for one without a taxonomy."""
     trees = [taxonomy] * count if taxonomy is None or isinstance(taxonomy, Mapping) else taxonomy
     is_list = isinstance(trees, Sequence) and not isinstance(trees, str) and len(trees) == count
     if not is_list or not all(tree is None or isinstance(tree, Mapping) for tree in trees):

@@ -8,6 +8,7 @@ addition.
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from time import monotonic
 from typing import Any
 
@@ -38,6 +39,7 @@ __all__ = [
     "join_nearest",
     "neighbourhood",
     "order_by_coordinates",
+    "order_by_hash",
     "split_cells",
 ]
 
@@ -47,7 +49,7 @@ _SECONDS = 0.25
 """Target duration of a kernel call, so that progress is shown and Ctrl-C works."""
 
 _ENTRIES_A_PIECE = 200_000_000
-"""Points are passed to threads in pieces that each examine about this many centroid entries."""
+"""Points are passed to threads in pieces for which about this many coordinates are compared."""
 
 _LEAST_PIECE = 64
 
@@ -90,13 +92,13 @@ def join_early(
 ) -> Integers:
     """Add further records in order, splitting a cell by MDAV as soon as it has 2k records.
 
-    Cells that already have 2k are split first. With ``persons`` every part has k of them, and a
-    cell remains whole as long as it cannot be split so. Without ``inertial``, centroids stay where
+    Cells that already have 2k are split first. With ``persons``, every part has k persons, and a
+    cell that cannot be divided in this way stays whole. Without ``inertial``, centroids stay where
     they are until their cell is split. Returns all labels. Time O(G q m).
     """
     base = len(labels)
-    known = None if persons is None else persons[:base]
-    start = split_cells(X[:base], labels, weights[:base], k, known)
+    base_persons = None if persons is None else persons[:base]
+    start = split_cells(X[:base], labels, weights[:base], k, base_persons)
     filling = _Filling(X, start, weights, room=len(X) // k, inertial=inertial)
     filling.take_all(k, persons)
     return filling.labels
@@ -221,7 +223,8 @@ _NEIGHBOURS = 8
 """Number of cells around each changed cell that take part in the refinement."""
 
 _ROUNDS = 1
-"""Default refinement rounds: the first gains most, and a batch should be finished soon."""
+"""Default number of refinement rounds: the first one gains most, and a batch should not take long.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,10 +288,11 @@ def add_batch(
 
     With ``inertial`` a record joins the cell whose SSE rises least, n / (n + 1) ||y - c||^2, and
     its centroid moves. All strategies but "separate" and "nearest" end with cells of k to 2k-1. The
-    batch is processed in the order of its coordinates, so the order of its rows does not matter,
-    except that equal records may be exchanged. Cells of the base that no record joins, and that are
-    neither split nor refined, keep their records and, except for "refined", their numbers. To add
-    further batches, call again with all points so far.
+    batch is processed in the order of its coordinates ("split-early": of a hash of them, because
+    sorted arrivals would fill one region after the other), so the order of its rows does not
+    matter, except that equal records may be exchanged. Cells of the base that no record joins, and
+    that are neither split nor refined, keep their records and, except for "refined", their numbers.
+    To add further batches, call again with all points so far.
 
     Parameters
     ----------
@@ -343,9 +347,8 @@ def add_batch(
         settings = {"strategy": strategy, "inertial": inertial, "method": method, "rounds": rounds}
         return _add_whole(points, start, who, checked_weights, seed=seed, **settings, **options)
     each = np.ones(len(points)) if checked_weights is None else checked_weights
-    order = np.concatenate(
-        [np.arange(first), first + order_by_coordinates(points[first:], each[first:])]
-    )
+    order_of_batch = order_by_hash if strategy == "split-early" else order_by_coordinates
+    order = np.concatenate([np.arange(first), first + order_of_batch(points[first:], each[first:])])
     task = _Task(
         np.ascontiguousarray(points[order]),
         start.labels,
@@ -453,7 +456,9 @@ def _separate(task: _Task) -> Integers:
     base = len(task.labels)
     weights = task.weights[base:] if task.weighted else None
     part = varying(task.points[base:])
-    choice = choose_method(part, task.k, task.method, task.options, len(part))
+    choice = choose_method(
+        part, task.k, task.method, task.options, len(part), persons=task.persons is not None
+    )
     cells, _ = run_choice(
         part, task.k, choice, weights, task.seed, _take(task.persons, slice(base, None))
     )
@@ -553,8 +558,28 @@ def order_by_coordinates(points: Floats, weights: Floats) -> Integers:
     return order
 
 
+def order_by_hash(points: Floats, weights: Floats) -> Integers:
+    """Return the rows in a pseudo-random order that depends only on their coordinates and weights.
+
+    Equal rows stay in their order.
+
+    Examples
+    --------
+    >>> points = np.array([[2.0, 0], [1, 5], [1, 4]])
+    >>> order, moved = order_by_hash(points, np.ones(3)), order_by_hash(points[::-1], np.ones(3))
+    >>> bool((points[order] == points[::-1][moved]).all())
+    True
+    """
+    values = np.ascontiguousarray(np.column_stack([points, weights])) + 0.0  # -0.0 equals 0.0
+    hashes = np.array(
+        [int.from_bytes(blake2b(row.tobytes(), digest_size=8).digest(), "big") for row in values],
+        dtype=np.uint64,
+    )
+    return np.argsort(hashes, kind="stable")
+
+
 def _changed(before: Integers, after: Integers) -> Integers:
-    """Return the cells whose records changed, because others joined or a part was split off."""
+    """Return the cells whose records changed because records joined or a part was split off."""
     sizes = np.bincount(after)
     old = np.bincount(before, minlength=len(sizes))
     changed = sizes != old

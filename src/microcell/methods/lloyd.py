@@ -66,12 +66,12 @@ class Adjustment(Protocol):
 
 
 MANY_CELLS, NEAR = 1500, 128
-"""With more cells, arcs first lead only to this many near ones, then to more if that is not enough.
+"""With more cells than this, arcs first lead only to a number of near cells, and to more if needed.
 """
 
 NEIGHBOURS = 6
-"""In few dimensions cells have few neighbours: the number of arcs per cell starts at this, doubled
-for each dimension.
+"""Number of arcs per cell at the start, doubled for each dimension: in few dimensions, cells have
+few neighbours.
 """
 
 EACH_WAY = 3
@@ -83,7 +83,8 @@ SWEEPS = 200
 
 
 PRECISE = 1e6
-"""Costs beside one that is larger by this factor have lost digits and are adjusted once more."""
+"""Costs next to one that is larger by this factor have lost precision and are adjusted once more.
+"""
 
 
 def adjust_exactly(
@@ -97,7 +98,7 @@ def adjust_exactly(
     scales: Floats | None = None,
     absolute: bool = False,
 ) -> int:
-    """Find costs that give the cells their sizes at least distortion (OUT: ``costs``, ``labels``).
+    """Find the costs and labels with the target sizes and the least distortion (OUT: both).
 
     Starts from the costs and labels passed in. Targets may add up to more than the number of
     points: they are then upper bounds, and ``lows`` (by default 0) are lower bounds. Time O(n Q m),
@@ -205,7 +206,7 @@ def settle_costs(
 def shift_costs(costs: Floats) -> Floats:
     """Return the costs with 0 as the lowest, or as the median if the lowest is far from the others.
 
-    Adding a constant changes no cell, but beside a huge constant the costs lose their digits.
+    Adding a constant changes no cell, but added to a huge constant the costs lose precision.
     """
     lowest = np.asarray(costs - costs.min())
     return np.asarray(costs - _middle(costs)) if _lost_digits(lowest) else lowest
@@ -220,7 +221,7 @@ ADJUSTMENTS: dict[str, Adjustment] = {
 
 
 def _split_equals(X: Floats, labels: Integers) -> Mask:
-    """Return which points have an equal point in another cell."""
+    """Return a mask of the points that have an equal point in another cell."""
     group = distinct_rows(X).place
     count = int(group.max()) + 1
     least, most = np.full(count, len(X)), np.full(count, -1)
@@ -260,7 +261,7 @@ USUAL = 10.0
 """Maximum spread of a cell that its random steps depend on, as a multiple of the median."""
 
 DISSOLVED = 25
-"""With variable sizes, one in this many cells is dissolved at first."""
+"""With variable sizes, one of this number of cells is dissolved at first."""
 
 LOOKS, FEWEST = 3e9, 10
 """Limit on the distances and arcs to examine, which may reduce the rounds; minimum of rounds."""
@@ -272,7 +273,7 @@ CLOUD_END = 9e-4
 """Share of the first variance that the noise of the cloud falls to by default."""
 
 _NOTHING = 1e-24
-"""A sum of squares below this share of the total is 0: the cells hold equal points."""
+"""A sum of squares below this share of the total counts as 0: the cells hold equal points."""
 
 
 @dataclass(frozen=True)
@@ -309,13 +310,13 @@ class Problem:
     targets: Integers
     weights: Floats
     stop: Event = field(default_factory=Event)
-    """Set to end all work on the problem soon."""
+    """Event that makes all work on the problem end soon."""
     distortion: Distortion = SQUARED
     scales: Floats | None = None
     variable: int | None = None
 
     def of(self, rows: Integers, targets: Integers) -> "Problem":
-        """Return the same problem for some of the points, with other targets."""
+        """Return the problem restricted to some of the points, with other targets."""
         scales = None if self.scales is None else self.scales[rows]
         points = np.ascontiguousarray(self.X[rows])
         return replace(self, X=points, targets=targets, weights=self.weights[rows], scales=scales)
@@ -331,7 +332,7 @@ class Problem:
         )  # fmt: skip
 
     def nearest(self, sites: Floats, costs: Floats) -> Integers:
-        """Return the cell of least distance plus cost for each point."""
+        """Return, for each point, the cell with the least distance plus cost."""
         scales = np.ones(len(self.X)) if self.scales is None else self.scales
         return choose_scaled(self.X, scales, self.distortion.absolute, sites, costs)
 
@@ -443,7 +444,7 @@ def shake(problem: Problem, start: Solution, rounds: int, rng: np.random.Generat
 
 
 def _clip_outliers(spread: Floats) -> Floats:
-    """Limit the spreads, so that the cell of an outlier does not jump over all others."""
+    """Limit the spreads, so that the cell of an outlier does not jump across all others."""
     positive = spread[spread > 0]
     return np.minimum(spread, USUAL * np.median(positive)) if len(positive) else spread
 
@@ -464,7 +465,7 @@ def _sample(
 def disperse(problem: Problem, start: Solution, cloud: Cloud, rng: np.random.Generator) -> Solution:
     """Improve a start with clouds of noisy copies of the points, whose variance falls to zero.
 
-    Cells of a cloud are large, so that Newton's method can balance them. The copies of a point
+    The cells of a cloud are large enough for Newton's method to balance them. The copies of a point
     share its weight; they are drawn anew in every round, and the point itself is one of them.
     """
     n, m = problem.X.shape
@@ -523,7 +524,7 @@ def rescue(
 
 
 MOST_MACROCELLS = 64
-"""More macrocells than this are themselves made within macrocells."""
+"""Maximum number of macrocells; more are themselves built within macrocells."""
 
 _MACRO = Descent(iterations=15, tolerance=1e-3)
 
@@ -537,7 +538,7 @@ class Settings:
 
     start: str | Floats
     costs: Floats
-    """Initial costs; 0 unless sites were passed in."""
+    """Initial costs; 0 unless passed in with the sites."""
     fixed: bool
     descent: Descent
     shakes: int | None
@@ -618,7 +619,7 @@ def _solve_variable(
 def _better(
     problem: Problem, settings: Settings, best: Solution, start: Solution, rng: np.random.Generator
 ) -> Solution:
-    """Return the better of a solution and what shaking and descending from a start gives."""
+    """Return the better of a solution and the result of shaking and descending from a start."""
     rounds = _shakes(problem, settings)
     trial = descend(problem, shake(problem, start, rounds, rng), settings.descent)
     return trial if trial.loss < best.loss else best

@@ -33,7 +33,7 @@ _TRIALS = 6
 """Number of first calls, which alternate between one thread and all."""
 
 _TRY_AGAIN = 12
-"""The slower number of threads is tried again once in this many calls."""
+"""Number of calls after which the slower number of threads is tried again."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def mdav(
     cell if at least 2k records remain, and the others form the last cell. ``weights`` apply to the
     mean. Time O(n^2 m / k), memory twice the matrix.
 
-    With ``persons`` a cell takes the nearest records until they are about k persons.
+    With ``persons``, a cell takes the nearest records until it has k distinct persons.
 
     ``macrocells`` first splits the table into macrocells of at most this many records and makes
     cells within each: for large tables, at slightly more distortion.
@@ -138,7 +138,7 @@ def mdav(
 
 
 def starts_with_persons(starts: Integers, persons: Integers, k: int) -> Integers:
-    """Join runs of records with the next one until each is about at least k persons.
+    """Join runs of records with the next run until each has at least k persons.
 
     Examples
     --------

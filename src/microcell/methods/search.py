@@ -1,4 +1,4 @@
-"""Local search that improves any partition: regions, greedy exchanges and annealing rounds."""
+"""Local search that improves any partition: regions, greedy exchanges, and annealing."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +12,7 @@ import numpy as np
 from microcell import progress
 from microcell._display import record_html, record_repr
 from microcell.kernels._jit import thread_count
-from microcell.kernels.annealing import exchange_at_random
+from microcell.kernels.annealing import exchange_at_random, walk_everywhere
 from microcell.kernels.arrays import (
     Seeds,
     centroids,
@@ -23,12 +23,21 @@ from microcell.kernels.arrays import (
 from microcell.kernels.exchange import (
     Limits,
     exchange_until_none_helps,
-    find_near_cells,
     find_near_records,
 )
 from microcell.kernels.groups import empty_blocks, fill_blocks, make_grouping
 from microcell.kernels.rules import Rule, no_rule, take_rows
 from microcell.methods.bisect import split_large_cells
+from microcell.methods.walk import (
+    WINDOW,
+    Terrain,
+    anneal_terrain,
+    centred,
+    divide,
+    in_spatial_order,
+    lay_out_terrain,
+    near_cells,
+)
 from microcell.model import Floats, Integers
 
 __all__ = [
@@ -44,8 +53,8 @@ __all__ = [
 ]
 
 MANY_CELLS = 20_000
-"""With more cells, regions are larger, as small ones separate too many neighbours, and records
-choose among fewer others.
+"""With more cells than this, regions are larger, because small ones separate too many neighbours,
+and each record has fewer candidates for exchange.
 """
 
 NEAR_CELLS, NEAR_RECORDS = 20, 24
@@ -53,14 +62,17 @@ RECORDS_AROUND, RECORDS_AROUND_OF_MANY = 400, 200
 """Number of records, in the surrounding cells, from which the nearest of a record are chosen."""
 
 PASSES = 2
-"""Passes over a region. Exchanges that these leave undone are found in another region, next round.
+"""Passes over a region per round. Exchanges that they miss are found in the next round.
 """
 
 SPREAD = 0.6
 """A record's heat grows with this power of the initial SSE per record in its cell."""
 
 _MORE_CELLS = 8
-"""Cells that a search with a rule may add at least, in a region."""
+"""Minimum number of cells that a search with a rule may add in a region."""
+
+RECOUNT_WITHIN = 40
+"""With a rule, one try in this many times the typical size of cells dissolves or creates a cell."""
 
 COOLINGS = 5
 """Number of temperatures within a round."""
@@ -83,16 +95,19 @@ class Search:
         seed: int,
         rule: Rule | None = None,
         copies: int = 1,
+        terrain: Terrain | None = None,
+        most: int | None = None,
     ) -> None:
         self._X = X
         self.copies, self.least = copies, k
         self.rule = rule
         self._weights = np.ones(len(X)) if weights is None else weights
         self._rng = np.random.default_rng(seed)
-        self._limits = Limits(k, len(X) if rule else 2 * k - 1)
+        self._limits = Limits(k, most or (len(X) if rule else 2 * k - 1))
         self._heat: Floats | None = None
+        self._terrain = terrain
         self._threads = thread_count()
-        self._set_labels(labels if rule else split_large_cells(X, labels, k))
+        self._set_labels(labels if rule or most else split_large_cells(X, labels, k))
 
     @cached_property
     def total(self) -> float:
@@ -119,7 +134,11 @@ class Search:
         """
         if self._heat is None:
             self._heat = _heat(self._X, self.labels, self._weights)
+            if self._terrain is not None:
+                self._heat = self._terrain.spread(self._heat)
         heats = [self._heat * self._for_each(t) for t in _cooling(warm, cool)]
+        if self.rule is None and self.copies == 1:
+            return self._anneal_as_a_whole(heats, tries)
 
         def work(rows: Integers, state: Seeds) -> RegionResult:
             return self._anneal(rows, [heat[rows] for heat in heats], tries, state)
@@ -127,6 +146,17 @@ class Search:
         # Largest region, in cells: tuned for speed and distortion.
         most = min(max(60, self.cells // 2), max(1300, min(9000, self.cells // 11)))
         return self._round(most, work, np.split(np.arange(len(self.labels)), self.copies))
+
+    def _anneal_as_a_whole(self, heats: list[Floats], tries: float) -> int:
+        if self.cells == 1 or self.sse == 0:
+            return 0
+        if self._terrain is None:
+            self._terrain = lay_out_terrain(self._X, self._weights, self.labels, self._limits.least)
+        labels, changes = anneal_terrain(
+            self._terrain, self.labels, self._limits, heats, tries, self._rng
+        )
+        self._set_labels(labels)
+        return changes
 
     def _for_each(self, temperature: float | Floats) -> float | Floats:
         """Return the temperature of each record."""
@@ -141,7 +171,7 @@ class Search:
         self._set_labels(labels)
 
     def combine(self, labels: Integers) -> None:
-        """Adopt cells of another partition where they hold the same records at less SSE.
+        """Adopt cells of another partition where they group the same records with less SSE.
 
         The result never has more SSE than either partition. O(n m).
         """
@@ -162,7 +192,7 @@ class Search:
         if len(copies) > 1:
             regions = list(copies)
         else:
-            regions = _regions(self.labels, _group(self._means, most, self._rng))
+            regions = _regions(self.labels, divide(self._means, most, self._rng))
         states = self._rng.integers(0, 2**63, size=(len(regions), 1), dtype=np.uint64)
         results = _in_parallel(work, regions, states, self._threads)
         labels, first = np.empty_like(self.labels), 0
@@ -193,9 +223,12 @@ class Search:
     def _anneal(
         self, rows: Integers, heats: list[Floats], tries: float, state: Seeds
     ) -> "RegionResult":
-        (points, scale), labels = centred(self._X[rows]), compact(self.labels[rows])
+        labels = compact(self.labels[rows])
         if labels.max() == 0:
             return RegionResult(labels, 0)
+        order, _ = in_spatial_order(self._X[rows], labels)
+        rows, labels = rows[order], labels[order]
+        points, scale = centred(self._X[rows])
         least, largest = self._limits.least, int(np.bincount(labels).max())
         limits = Limits(least, min(self._limits.most, max(2 * least - 1, 2 * largest)))
         cap = limits.most
@@ -204,18 +237,26 @@ class Search:
             count = min(count, 2 * (int(labels.max()) + 1) + _MORE_CELLS)
         cells = make_grouping(points, self._weights[rows], labels, count, cap)
         near = np.zeros(
-            (len(rows), min(max(NEAR_RECORDS, least + 8), len(rows) - 1)), dtype=np.int64
+            (len(rows), min(max(NEAR_RECORDS, least + 8), len(rows) - 1)), dtype=np.int32
         )
         records = RECORDS_AROUND if self.cells <= MANY_CELLS else RECORDS_AROUND_OF_MANY
         typical = len(rows) // (int(labels.max()) + 1) if self.rule else least
         around = max(NEAR_CELLS, -(-records // typical))
-        find_near_records(cells, near_cells(cells.sums, cells.totals, around), near)
+        around_cells = near_cells(cells.sums, cells.totals, around)
+        find_near_records(cells, around_cells, 0, len(cells.sizes), near)
         rule = take_rows(self.rule, rows) if self.rule else no_rule(len(rows))
-        rule = rule._replace(price=rule.price / scale**2)
-        changes, each = 0, int(np.ceil(tries * len(rows) / len(heats)))
+        rule = rule._replace(penalty=rule.penalty / scale**2)
+        walk, changes, each = walk_everywhere(len(rows), count), 0, tries / len(heats)
+        if self.rule:
+            recount = max(1, RECOUNT_WITHIN * typical // least)
+            walk = walk._replace(window=min(WINDOW, len(rows)), recount=recount)
         for heat in heats:
-            changes += exchange_at_random(cells, near, heat / scale**2, limits, rule, each, state)
-        return RegionResult(cells.labels, changes)
+            changes += exchange_at_random(
+                cells, near, heat[order] / scale**2, limits, rule, walk, each, state
+            )
+        out = np.empty_like(labels)
+        out[order] = cells.labels
+        return RegionResult(out, changes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +268,7 @@ class RegionResult:
 
 
 def _cooling(warm: float | Floats, cool: float | Floats) -> Floats:
-    """Return the temperatures of a round, or a single 0 if there is no heat."""
+    """Return the temperatures of a round, or a single 0 if the temperature is 0."""
     return np.geomspace(warm, cool, COOLINGS) if np.all(warm) else np.zeros(1)
 
 
@@ -238,6 +279,8 @@ def _in_parallel(
     threads: int,
 ) -> list[RegionResult]:
     """Search the regions on several threads; Ctrl-C starts no further region."""
+    if len(regions) == 1:
+        return [work(regions[0], states[0])]
     with ThreadPoolExecutor(threads) as pool:
         try:
             return list(pool.map(work, regions, states))
@@ -268,24 +311,6 @@ def _heat(X: Floats, labels: Integers, weights: Floats) -> Floats:
     return np.maximum(spread, 1e-3 * mean) * (squares.mean() / mean) if mean > 0 else spread
 
 
-def near_cells(sums: Floats, totals: Floats, count: int) -> Integers:
-    """Return the nearest cells of each cell, at most ``count``."""
-    near = np.empty((len(sums), max(1, min(count, len(sums) - 1))), dtype=np.int64)
-    find_near_cells(sums, totals, near)
-    return near
-
-
-def centred(points: Floats) -> tuple[Floats, float]:
-    """Return the points centred at their medians and scaled to at most 1, and the scale.
-
-    Medians resist outliers. Squared distances must fit single precision, and sums must stay small.
-    """
-    points -= np.median(points, axis=0)
-    scale = float(np.abs(points).max(initial=0.0)) or 1.0
-    points /= scale
-    return points, scale
-
-
 def compact(labels: Integers) -> Integers:
     """Renumber the cells to 0, 1, 2, ..."""
     used = np.zeros(int(labels.max()) + 1, dtype=np.int64)
@@ -297,23 +322,6 @@ def _regions(labels: Integers, region_of_cell: Integers) -> list[Integers]:
     """Return the records of each region."""
     region = region_of_cell[labels]
     return np.split(np.argsort(region, kind="stable"), np.cumsum(np.bincount(region))[:-1])
-
-
-def _group(means: Floats, most: int, rng: np.random.Generator) -> Integers:
-    """Divide cells into regions of at most ``most``, by halving along random directions."""
-    region, count = np.zeros(len(means), dtype=np.int64), 1
-    waiting = [np.arange(len(means))]
-    while waiting:
-        cells = waiting.pop()
-        if len(cells) <= most:
-            continue
-        places = (means[cells] * rng.normal(size=means.shape[1])).sum(axis=1)
-        order = np.argsort(places, kind="stable")
-        right = cells[order[len(cells) // 2 :]]
-        region[right] = count
-        count += 1
-        waiting += [cells[order[: len(cells) // 2]], right]
-    return region
 
 
 @dataclass(frozen=True)
@@ -364,7 +372,7 @@ def cool_down(
 
 
 def _schedule(budget: Budget) -> Iterator[tuple[float, float, float]]:
-    """Yield, for each round, the share done before and after it, and its steps per record."""
+    """Yield, for each round, the shares completed before and after it, and its steps per record."""
     steps = budget.steps
     rounds = (
         max(1, int(np.ceil(min(40.0, steps / 50))), int(np.ceil(min(steps, 1e9) / 1000)))
@@ -387,10 +395,13 @@ def _schedule(budget: Budget) -> Iterator[tuple[float, float, float]]:
 
 ROUNDS = 12
 _ENOUGH = 1e-4
-"""A round that lowers the SSE by less than this share is the last."""
+"""The search ends after a round that lowers the SSE by less than this share."""
 
 _TRIES_TO_RECOUNT = 100.0
-"""Tries per record after which the average cell has tried once to dissolve or to divide."""
+"""Tries per record after which the average cell has been dissolved or divided once, on trial."""
+
+_LEAST_TRIES = 1e5
+"""Tries in total, so that cells of small tables try several times."""
 
 
 def refine_labels(
@@ -424,5 +435,5 @@ def refine_labels(
         if search.exchange() == 0 or last - search.sse < _ENOUGH * last:
             break
     if rounds == ROUNDS and 1 < search.cells <= MANY_CELLS and monotonic() < deadline:
-        search.anneal(_TRIES_TO_RECOUNT, 0.0, 0.0)
+        search.anneal(max(_TRIES_TO_RECOUNT, _LEAST_TRIES / len(X)), 0.0, 0.0)
     return search.labels if search.sse <= before else labels

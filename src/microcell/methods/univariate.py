@@ -26,7 +26,7 @@ def univariate(
     seed: int,
     persons: Integers | None = None,
 ) -> Integers:
-    """Return labels of least distortion in one dimension (Hansen and Mukherjee 2003).
+    """Return the labels with the least distortion in one dimension (Hansen and Mukherjee 2003).
 
     Cells are numbered from the left. The best cells are runs of k to 2k-1 consecutive sorted
     values, found by dynamic programming. With ``weights`` or ``persons`` the result is the best of

@@ -1,4 +1,4 @@
-"""V-MDAV: cells of k to 2k-1 that take further records nearby."""
+"""V-MDAV: cells of k records that are extended by nearby records, up to 2k-1."""
 
 from typing import Any
 

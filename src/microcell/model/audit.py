@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from math import nan
 from numbers import Real
 from typing import Any
 
@@ -11,13 +12,13 @@ from microcell._display import (
     format_quantity,
     html_card,
     listing,
+    make_frame,
     percent,
     record_html,
     short_repr,
 )
 from microcell.errors import OptionError, RequirementError
 from microcell.kernels.arrays import Floats, Integers
-from microcell.model._frames import make_frame
 from microcell.model.findings import Finding
 
 __all__ = [
@@ -164,10 +165,11 @@ class Correlations:
 
 @dataclass(frozen=True, repr=False)
 class CategoryShare:
-    """A category of a quasi-identifier: how many people have it, and what became of them.
+    """A category of a quasi-identifier: how many people have it, and how they were published.
 
     ``kept`` of the ``people`` are published with their true category; ``published`` is the number
-    of people published with this category, rightly or wrongly.
+    of people published with this category, rightly or wrongly. ``coarse`` people are published with
+    a group or set that contains it.
     """
 
     column: str
@@ -175,6 +177,12 @@ class CategoryShare:
     people: int
     kept: int
     published: int
+    coarse: int = 0
+
+    @property
+    def true_share(self) -> float:
+        """Share of the people whose published value, group or set is true."""
+        return (self.kept + self.coarse) / self.people if self.people else 0.0
 
     @property
     def share(self) -> float:
@@ -203,11 +211,20 @@ class Coefficient:
 
 @dataclass(frozen=True, repr=False)
 class Analysis:
-    """A regression on the original and on the release; ``kind`` is "linear" or "logistic"."""
+    """A regression on the original and on the release; ``kind`` is "linear" or "logistic".
+
+    A logistic regression models the probability of ``event``, such as "sex = male".
+    """
 
     formula: str
     kind: str
     coefficients: tuple[Coefficient, ...]
+    event: str = ""
+
+    @property
+    def title(self) -> str:
+        """The formula, the kind of regression and the event, for headings."""
+        return f"{self.formula} ({self.kind} regression{f' of {self.event}' * bool(self.event)})"
 
     def __repr__(self) -> str:
         return short_repr(self, self.kind, f"{len(self.coefficients)} coefficients")
@@ -215,7 +232,12 @@ class Analysis:
 
 @dataclass(frozen=True, repr=False)
 class GroupMean:
-    """Mean of a numeric column, or rate of a two-valued one, in a group before and after."""
+    """Mean of a numeric column, or rate of a two-valued one, in a group before and after.
+
+    ``change`` is the difference in standard deviations of the original column. For the public it
+    is one of a few steps, and the original values are withheld: ``n_before`` is 0
+    and ``before`` NaN.
+    """
 
     by: str
     group: str
@@ -224,6 +246,7 @@ class GroupMean:
     n_after: int
     before: float
     after: float
+    change: float = nan
 
     def __repr__(self) -> str:
         return short_repr(self, self.by)
@@ -231,7 +254,7 @@ class GroupMean:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit:
-    """What a comparison of the original and the published table reveals.
+    """The result of comparing the original and the published table.
 
     Attributes
     ----------
@@ -259,13 +282,17 @@ class Audit:
     homogeneous
         For each confidential column, the sizes of the classes in which everyone shares one value.
     person
-        The columns that tell people apart; none if every record counts as a person.
+        The columns that identify people; none if every record counts as a person.
     categories
         What became of each category of the nominal quasi-identifiers.
     distances
         Median and 95th percentile, in kilometres, by which each location moved.
+    moves
+        Percentiles (0 to 100) of these distances, for the figure.
     analyses, groups
         Regressions, and means and rates by group, that were asked for, before and after.
+    small_groups
+        Means and rates of the smallest groups that still have k people, before and after.
 
     Examples
     --------
@@ -294,8 +321,12 @@ class Audit:
     findings: tuple[Finding, ...] = ()
     categories: tuple[CategoryShare, ...] = ()
     distances: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    moves: Mapping[str, Floats] = field(default_factory=dict)
     analyses: tuple[Analysis, ...] = ()
     groups: tuple[GroupMean, ...] = ()
+    small_groups: tuple[GroupMean, ...] = ()
+    public_notes: tuple[str, ...] = ()
+    """Those of the notes that a public report contains too."""
 
     @property
     def dangers(self) -> tuple[Finding, ...]:

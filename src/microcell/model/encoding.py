@@ -9,6 +9,7 @@ import numpy as np
 
 from microcell._display import record_repr
 from microcell.errors import TableError
+from microcell.hierarchies import from_plain, is_plain_hierarchy
 from microcell.kinds import KINDS, EncodedColumn, Storage, kind_of
 from microcell.kinds.values import NANOSECONDS
 
@@ -105,6 +106,7 @@ def _as_dict(column: EncodedColumn) -> dict[str, Any]:
             plain[name] = value.tolist()
         elif isinstance(value, tuple):
             plain[name] = list(value)
+    plain["hierarchy"] = None if column.hierarchy is None else column.hierarchy.as_plain()
     return plain
 
 
@@ -123,6 +125,8 @@ def _read_column(number: int, data: Any) -> EncodedColumn:
 def _convert(name: str, value: Any) -> Any:
     if name in ("centre", "scale", "places"):
         return np.array(value, dtype=np.float64)
+    if name == "hierarchy":
+        return value if value is None else from_plain(value)
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -171,5 +175,6 @@ _FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "scale": (_is_numbers, "a list of finite numbers"),
     "names": (_is_names, "a list of names, null where they are withheld"),
     "places": (_is_numbers, "a list of finite numbers"),
+    "hierarchy": (is_plain_hierarchy, "null, rows of labels, or bands"),
 }
 """The entries of a column in plain data: a check, and what a valid entry is."""

@@ -1,4 +1,4 @@
-"""Findings: what a careful statistician would say about a release before it is published."""
+"""Findings: what a careful statistician would object to before a release is published."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,12 +12,12 @@ __all__ = ["SEVERITIES", "Finding", "Severity", "check_strictly", "sort_findings
 Severity = Literal["danger", "warning", "note"]
 
 SEVERITIES: tuple[Severity, ...] = ("danger", "warning", "note")
-"""From what forbids a release to what is only worth knowing."""
+"""Severities, the most severe first."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to know, and to do, about a release.
+    """A problem of a release, and what to do about it.
 
     Attributes
     ----------
@@ -26,9 +26,9 @@ class Finding:
     code
         Stable code, such as ``risk.homogeneous_classes``; the reference lists all codes.
     sentence
-        What is the case. Names columns and counts, never a value of the table.
+        Description of the problem. It names columns and counts, never a value of the table.
     advice
-        What to do: the option or the line of the schema.
+        What to do, with the option to use or the line of the schema to change.
     figures
         The numbers behind the sentence, for programs.
     columns
@@ -79,7 +79,7 @@ def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def check_strictly(findings: Iterable[Finding]) -> None:
-    """Raise GuaranteeError if there is a danger or a warning.
+    """Raise GuaranteeError if any finding is a danger or a warning.
 
     Examples
     --------
@@ -87,10 +87,10 @@ def check_strictly(findings: Iterable[Finding]) -> None:
     """
     severe = [item for item in findings if item.severity != "note"]
     if severe:
+        listing = " ".join(f"{item} [{item.code}]" for item in severe)
         raise GuaranteeError(
             f"{count(len(severe), 'finding')} {'forbids' if len(severe) == 1 else 'forbid'} the "
-            f"release (strict): {', '.join(dict.fromkeys(item.code for item in severe))}. Follow "
-            "the advice of the findings, or publish without strict (--strict).",
+            f"release. {listing} Follow the advice, or publish without strict (--strict).",
             code="guarantee.findings",
             findings=[item.code for item in severe],
         )

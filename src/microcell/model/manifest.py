@@ -18,6 +18,7 @@ __all__ = [
     "ORDER_KEY_PATTERN",
     "BatchSection",
     "BlocksSection",
+    "BoundSection",
     "CandidatesSection",
     "CellsSection",
     "CertaintySection",
@@ -91,7 +92,7 @@ class MethodSection(Section):
 
 
 class ColumnSection(Section):
-    """Role of a column of the original table and, for quasi-identifiers, how it is published."""
+    """Role of a column of the original table, and how it is published."""
 
     role: str = Field(description="Role of the column in the schema.")
     kind: str | None = Field(default=None, description="Kind of a quasi-identifier.")
@@ -100,6 +101,27 @@ class ColumnSection(Section):
     )
     weight: float | None = Field(
         default=None, description="Factor on the column's squared distances."
+    )
+    after: str | None = Field(
+        default=None, description="Column before which no published value lies."
+    )
+    difference_of: tuple[str, ...] | None = Field(
+        default=None, description="Two columns whose difference is published."
+    )
+    sum_of: tuple[str, ...] | None = Field(
+        default=None, description="Columns whose sum is published."
+    )
+    round: float | None = Field(
+        default=None, description="Step to multiples of which a confidential number is rounded."
+    )
+    top: float | None = Field(
+        default=None, description="Largest published value of a confidential number."
+    )
+    bottom: float | None = Field(
+        default=None, description="Smallest published value of a confidential number."
+    )
+    hierarchy: str | None = Field(
+        default=None, description="Hierarchy of the values: its name, or the widths of bands."
     )
 
 
@@ -152,14 +174,28 @@ class CellsSection(Section):
         default=None, description="Equivalence classes counted in the files of a data set."
     )
     macrocells: int | None = Field(
-        default=None, description="Parts of a data set that were partitioned on their own."
+        default=None, description="Number of parts of a data set that were partitioned separately."
     )
+
+
+class BoundSection(Section):
+    """Bound on the distance of the cells from the optimum, rounded such that it remains valid."""
+
+    sse_ratio: float = Field(
+        description="No partition of the encoded records into cells of at least k records has a "
+        "lower SSE / SST. Rounded down to three significant digits."
+    )
+    gap: float = Field(
+        description="Largest share of the cells' SSE / SST that other cells could save; 0 if the "
+        "cells are optimal."
+    )
+    proof: str = Field(description="How the bound was proved.")
 
 
 class PersonSection(Section):
     """The persons that k counts, if a person may have several rows."""
 
-    columns: tuple[str, ...] = Field(description="Columns that tell persons apart.")
+    columns: tuple[str, ...] = Field(description="Columns that identify persons.")
     cells: Literal["rows", "together"] = Field(
         description="Whether the rows of a person may lie in different cells, or share one."
     )
@@ -167,25 +203,27 @@ class PersonSection(Section):
     most_rows: int = Field(description="Largest number of rows of one person.")
     sha256: str | None = Field(
         default=None,
-        description="Digest of the set of persons, which recognizes other releases of them.",
+        description="Digest of the set of persons, by which other releases of them are recognized.",
     )
 
 
 class DominanceSection(Section):
-    """Dominance rule for sampling weights, as applied to the representatives of cells."""
+    """Dominance rule for sampling weights and persons, as applied to the representatives."""
 
-    n: int = Field(description="Number of largest weights that the rule limits.")
+    n: int = Field(description="Number of heaviest members of a cell that the rule limits.")
     p: float = Field(description="Largest share of a cell's weight that they may have together.")
-    cells_capped: int = Field(description="Cells in which weights were capped.")
+    cells_capped: int = Field(description="Cells in which the weight of a member was capped.")
 
 
 class RequirementsSection(Section):
     """Requirements on the release, and how cells were found that meet them."""
 
     limits: dict[str, float] = Field(description="Limit of each required measure.")
-    cells_before: int = Field(description="Number of cells without limits.")
+    cells_before: int = Field(description="Number of cells before the limits were applied.")
     cells_after: int = Field(description="Number of cells within the limits.")
-    sse_ratio_before: float = Field(description="SSE / SST of the cells without limits.")
+    sse_ratio_before: float = Field(
+        description="SSE / SST of the cells before the limits were applied."
+    )
     way: str = Field(description="How the cells within the limits were found.")
     rounds: int = Field(description="Rounds of merging.")
 
@@ -221,6 +259,22 @@ class BlocksSection(Section):
     )
 
 
+class ParticipationTest(Section):
+    """Comparison of the number of participants with the participation assumed by the design."""
+
+    participants: int = Field(description="Number of people who answered.")
+    expected: float = Field(description="Expected number of participants.")
+    p_total: float = Field(
+        description="Probability of a total at least as far from the expected one, if the "
+        "assumption holds."
+    )
+    p_cells: float = Field(
+        description="Probability of cells that differ at least as much from their expected "
+        "participation, if the assumption holds."
+    )
+    refuted: bool = Field(description="Whether either of these is below 0.001.")
+
+
 class SurveySection(Section):
     """How the answers of a survey were released."""
 
@@ -233,6 +287,11 @@ class SurveySection(Section):
     cells_short: int = Field(description="Cells with 1 to k - 1 answers.")
     median_size: float = Field(description="Median number of answers in a published cell.")
     expected_failures: float = Field(description="Expected number of cells that fail.")
+    late: bool = Field(default=False, description="Whether this is a block of late answers.")
+    rejected: int = Field(default=0, description="Invalid answers that were left out.")
+    participation: ParticipationTest | None = Field(
+        default=None, description="Whether the answers fit the assumed participation."
+    )
 
 
 class ManifestFile(Section):
@@ -334,6 +393,11 @@ class Manifest(ManifestFile):
     input: TableSection = Field(description="The original table.")
     records: RecordsSection = Field(description="Number of records read, released and dropped.")
     cells: CellsSection = Field(description="The cells of the partition.")
+    bound: BoundSection | None = Field(
+        default=None,
+        description="Bound on the distance of the cells from the optimum, if it can be proved "
+        "within a second or two.",
+    )
     information_loss: float | None = Field(
         default=None,
         description="Information loss of the published table, as the audit measures it.",
@@ -346,14 +410,14 @@ class Manifest(ManifestFile):
         default=None, description="Trade-off between quasi-identifiers and confidential columns."
     )
     dominance: DominanceSection | None = Field(
-        default=None, description="Dominance rule for sampling weights, if there are any."
+        default=None, description="Dominance rule, if there are sampling weights or persons."
     )
     person: PersonSection | None = Field(
         default=None, description="The persons that k counts; without it, k counts records."
     )
     rows_are_people: bool | None = Field(
         default=None,
-        description="True if the schema states that every row is about another person.",
+        description="True if the schema states that every row is about a different person.",
     )
     blocks: BlocksSection | None = Field(
         default=None, description="Blocks of quasi-identifiers, if partitioned independently."
@@ -428,6 +492,16 @@ class ParticipationSection(Section):
     column: str | None = Field(default=None, description="Column with individual probabilities.")
     common: float | None = Field(default=None, description="Probability common to everyone.")
     mean: float = Field(description="Mean probability.")
+    upper: float | None = Field(
+        default=None,
+        description="Mean upper end, if the design assumes an interval; the others are lower ends.",
+    )
+    correlation: float | None = Field(
+        default=None, description="Assumed correlation between the candidates of a cell."
+    )
+    next_wave: float | None = Field(
+        default=None, description="Participation in a second wave that the cells are also for."
+    )
 
 
 class CandidatesSection(Section):
@@ -440,8 +514,8 @@ class CandidatesSection(Section):
 class ExpectedSection(Section):
     """Expected number of participants per cell."""
 
-    least: float = Field(description="In the cell with the fewest.")
-    mean: float = Field(description="On average.")
+    least: float = Field(description="Smallest expected number of any cell.")
+    mean: float = Field(description="Mean expected number per cell.")
 
 
 class FailureSection(Section):
@@ -463,6 +537,10 @@ class DesignCellsSection(Section):
     least_size: int | None = Field(default=None, description="Minimum number of candidates.")
     expected_participants: ExpectedSection = Field(description="Expected participants per cell.")
     failure: FailureSection = Field(description="Failure probability of the cells.")
+    conditional_failure: FailureSection | None = Field(
+        default=None,
+        description="Failure probability of the cells given that somebody takes part.",
+    )
 
 
 class TableFailureSection(Section):
@@ -484,7 +562,10 @@ class CertaintySection(Section):
     information_loss: float | None = Field(
         default=None, description="Information loss if everyone took part."
     )
-    ratio: float | None = Field(default=None, description="Expected loss divided by that loss.")
+    ratio: float | None = Field(
+        default=None,
+        description="Expected information loss, relative to that with certain participation.",
+    )
     candidates: int = Field(description="Candidates that the comparison used.")
 
 
@@ -492,6 +573,11 @@ class DesignManifest(ManifestFile):
     """How the cells of a survey were designed. Contains no value of the sampling frame."""
 
     failure: float = Field(description="Accepted failure probability of a cell.")
+    failure_of: Literal["cell", "participant"] = Field(
+        default="cell",
+        description="What the accepted probability holds for: a cell, or a cell given that "
+        "somebody takes part.",
+    )
     participation: ParticipationSection = Field(description="Probability of taking part.")
     method: MethodSection = Field(description="The partitioning method.")
     kind: str = Field(description="Kind of cells.")

@@ -60,7 +60,7 @@ def _check_matrix(matrix: Floats) -> None:
 class Partition:
     """A partition in which every cell has at least k people; record i is in cell ``labels[i]``.
 
-    Construction fails otherwise, so holding a Partition is proof of the guarantee.
+    Construction fails otherwise, so that a Partition is proof of the guarantee.
 
     Attributes
     ----------

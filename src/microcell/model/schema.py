@@ -14,7 +14,7 @@ from microcell.kinds import KINDS, Column
 __all__ = ["DOMINANCE", "Schema", "as_dominance"]
 
 DOMINANCE: Final = (1, 0.5)
-"""Default dominance rule: no record has more than half of the weight of its cell."""
+"""Default dominance rule: no member has more than half of the weight of its cell."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Schema:
     identifiers
         Columns that identify a person directly. They are removed.
     person
-        The column, or several that together tell people apart, of the unit that k protects, if it
-        has several rows: a patient, a household, a company. A cell then needs k distinct persons.
-        The columns are removed. Without them every row counts as a person.
+        The column (or several columns combined) that identifies the unit that k protects, such as a
+        patient, a household or a company, if it may have several rows. A cell then needs k distinct
+        persons. The columns are removed. Without them every row counts as a person.
     quasi
         Quasi-identifiers: columns that an outsider may know. Names or :class:`Column` records.
         Cells are formed on them.
@@ -39,21 +39,23 @@ class Schema:
     weight
         Column of sampling weights, used to compute representatives; published unchanged.
     strata
-        Columns within whose values cells are formed; published unchanged.
+        Columns that divide the table into strata; a cell never spans two strata. Published
+        unchanged.
     keep, drop
         Other columns to publish unchanged, or to remove.
     rest
         What to do with columns that are not listed: "error", "keep" or "drop".
     dominance
-        Dominance rule (n, p) for sampling weights: when a cell's representative is computed, its n
-        largest weights are capped so that together they have at most the share p of the total.
-        ``(1, 1.0)`` caps nothing. Without a weight column the rule has no effect.
+        Dominance rule (n, p): when a cell's representative is computed, the sampling weights of
+        its n heaviest members are capped so that together they have at most the share p of the
+        total. The rows of a person count together. ``(1, 1.0)`` caps nothing. Without weights and
+        persons the rule has no effect.
     person_cells
         With ``person``: "rows" lets the rows of a person lie in different cells; "together" puts
         all rows of a person into one cell, for tables whose quasi-identifiers hardly vary within
         a person.
     rows_are_people
-        True states that every row is about another person although no identifier is unique.
+        True states that every row is about a different person although no identifier is unique.
 
     Examples
     --------
@@ -168,8 +170,8 @@ class Schema:
             )
         if self.person_cells == "together" and not self.person:
             raise SchemaError(
-                "person_cells = 'together' needs a person column. Name the column that tells "
-                "people apart as person.",
+                "person_cells = 'together' needs a person column. Set person to the column "
+                "that identifies people.",
                 code="schema.invalid",
                 field="person_cells",
             )
@@ -266,6 +268,10 @@ def _check_relations(columns: Sequence[Column]) -> None:
                 problem = f"names {name!r}, which is itself a difference or a sum"
             elif _leads_back(by_name, column.name, name):
                 problem = f"leads back to {column.name!r}"
+            elif by_name[name].kind not in (None, "numeric", "datetime"):
+                problem = f"names {name!r}, which is {by_name[name].kind}, not a number or date"
+            elif by_name[name].publish == "range":
+                problem = f"names {name!r}, which is published as a range, not as a number"
             if problem:
                 raise SchemaError(
                     f"Column {column.name!r}: {field} {problem}.",
@@ -273,13 +279,13 @@ def _check_relations(columns: Sequence[Column]) -> None:
                     column=column.name,
                     field=field,
                 )
-        if column.round is not None:
+        for field in column.masks:
             raise SchemaError(
-                f"Column {column.name!r}: round is only valid for confidential columns; "
+                f"Column {column.name!r}: {field} is only valid for confidential columns; "
                 "quasi-identifiers are published as representatives.",
                 code="schema.invalid",
                 column=column.name,
-                field="round",
+                field=field,
             )
 
 

@@ -24,7 +24,7 @@ class Dialect:
 
 @dataclass(frozen=True, repr=False)
 class Origin:
-    """Where a table came from, which writing may need.
+    """Where a table came from; used when the table is written.
 
     ``path``, ``suffix`` and ``dialect`` describe its file. ``labels`` (by column) and
     ``value_labels`` (by column and value) come from statistical files. ``timed`` lists published

@@ -1,4 +1,4 @@
-"""Group columns into blocks by their association, or by what lowers a measure of the whole."""
+"""Group columns into blocks: by their association, or to lower a measure of all columns."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -15,8 +15,8 @@ Blocks = tuple[tuple[int, ...], ...]
 def group_columns(association: Floats, size: int) -> Blocks:
     """Return blocks of at most ``size`` columns that are as strongly associated as possible.
 
-    There are as few blocks as contiguous ones would be. Starting from single columns, the two
-    blocks of the largest mean association are joined, as long as the rest still fits.
+    The number of blocks is the minimum. Starting from single columns, the two blocks with the
+    largest mean association are joined, as long as the others still fit into that number.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def group_columns(association: Floats, size: int) -> Blocks:
 
 
 def exchange_columns(blocks: Blocks, measure: Callable[[Blocks], float]) -> Blocks:
-    """Exchange two columns of different blocks as long as that lowers the measure of the blocks.
+    """Exchange columns of different blocks while that lowers the measure of the blocks.
 
     Examples
     --------
@@ -49,10 +49,12 @@ def exchange_columns(blocks: Blocks, measure: Callable[[Blocks], float]) -> Bloc
     best, value = blocks, measure(blocks)
     while True:
         trials = {_exchanged(best, i, j) for a, b in combinations(best, 2) for i in a for j in b}
-        found = min(((measure(trial), trial) for trial in sorted(trials)), default=(value, best))
-        if not found[0] < value:
+        candidate = min(
+            ((measure(trial), trial) for trial in sorted(trials)), default=(value, best)
+        )
+        if not candidate[0] < value:
             return best
-        value, best = found
+        value, best = candidate
 
 
 def _joined(

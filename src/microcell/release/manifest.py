@@ -1,9 +1,10 @@
-"""Build the manifest of a release, find the one of a published file, and check its statements."""
+"""Build the manifest of a release, find that of a published file, and check its statements."""
 
 import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from microcell.errors import TableError
 from microcell.measures import people
 from microcell.model import Audit, Encoded, Integers, Partition, Schema, Table
 from microcell.model.manifest import (
+    BoundSection,
     CellsSection,
     ColumnSection,
     DependenceSection,
@@ -34,6 +36,7 @@ __all__ = [
     "READ_DIFFERENTLY",
     "SUCCESS",
     "build_manifest",
+    "describe_bound",
     "describe_cells",
     "describe_dependence",
     "describe_dominance",
@@ -198,7 +201,13 @@ def _describe_columns(schema: Schema, names: Sequence[str]) -> dict[str, ColumnS
                 kind=column.kind,
                 publish=column.publish,
                 weight=column.weight,
+                after=column.after,
+                difference_of=column.difference_of,
+                sum_of=column.sum_of,
+                hierarchy=None if column.hierarchy is None else column.hierarchy.describe(),
             )
+    for column in schema.confidential:
+        sections[column.name] = sections[column.name].model_copy(update=column.masks)
     return {name: sections[name] for name in names}
 
 
@@ -264,6 +273,47 @@ def describe_cells(partition: Partition, sse_ratio: float, **entries: Any) -> Ce
     )
 
 
+def describe_bound(bound: methods.Bound, sse_ratio: float) -> BoundSection | None:
+    """Compare the cells with a lower bound; None if its search was cut short.
+
+    The bound depends on all records. Rounding keeps it from telling more of a single one than the
+    loss of the cells does.
+    """
+    if not bound.complete:
+        return None
+    least = round_down(bound.distortion)
+    gap = 0.0
+    if sse_ratio > bound.distortion * (1 + 1e-9):
+        gap = min(1.0, round_up(1 - least / sse_ratio))
+    return BoundSection(sse_ratio=least, gap=gap, proof=bound.proof)
+
+
+def round_down(value: float) -> float:
+    """Round a number of at least 0 down to three significant digits.
+
+    Examples
+    --------
+    >>> round_down(0.0344996), round_down(0.5), round_down(0.0)
+    (0.0344, 0.5, 0.0)
+    """
+    return _round(value, ROUND_FLOOR)
+
+
+def round_up(value: float) -> float:
+    """Round a number of at least 0 up to three significant digits.
+
+    Examples
+    --------
+    >>> round_up(0.0344996), round_up(0.5), round_up(1.0)
+    (0.0345, 0.5, 1.0)
+    """
+    return _round(value, ROUND_CEILING)
+
+
+def _round(value: float, rounding: str) -> float:
+    return float(Context(prec=3, rounding=rounding).create_decimal(repr(float(value))))
+
+
 def describe_requirements(
     limits: Mapping[str, float], before: Partition, enforced: Enforced, encoded: Encoded
 ) -> RequirementsSection | None:
@@ -299,8 +349,8 @@ def describe_dependence(
 
 
 def describe_dominance(schema: Schema, n_capped: int) -> DominanceSection | None:
-    """Describe the dominance rule; None without sampling weights."""
-    if schema.weight is None:
+    """Describe the dominance rule; None without sampling weights and persons."""
+    if schema.weight is None and not schema.person:
         return None
     n, p = schema.dominance
     return DominanceSection(n=n, p=p, cells_capped=n_capped)
@@ -309,7 +359,7 @@ def describe_dominance(schema: Schema, n_capped: int) -> DominanceSection | None
 def describe_people(
     schema: Schema, persons: Integers | None, table: Table | None = None
 ) -> dict[str, Any]:
-    """Return the entries on people: the persons and their rows, or that every row is a person.
+    """Return the entries about people: the persons and their rows, or that each row is a person.
 
     With the released records, the digest of the persons is included.
     """
@@ -342,12 +392,12 @@ def other_releases(manifest: Manifest, path: Path) -> tuple[str, ...]:
     Releases are about the same people if their input, or the set of their persons, is the same.
     Files that are not manifests are ignored.
     """
-    own = manifest_path(path).name
+    this_one = manifest_path(path).name
     digests = {manifest.input.sha256}
     persons = None if manifest.person is None else manifest.person.sha256
-    found = []
+    names = []
     for file in sorted(path.parent.glob("*.manifest.json")):
-        if file.name == own:
+        if file.name == this_one:
             continue
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
@@ -356,8 +406,8 @@ def other_releases(manifest: Manifest, path: Path) -> tuple[str, ...]:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
         if same or (persons is not None and theirs == persons):
-            found.append(file.name)
-    return tuple(found)
+            names.append(file.name)
+    return tuple(names)
 
 
 def find_contradictions(
@@ -409,7 +459,7 @@ READ_DIFFERENTLY = (
 def was_read_differently(
     manifest: Manifest, original: Table, released: Table, audit: Audit
 ) -> bool:
-    """Return True if both files are those of the manifest but the tables contradict each other."""
+    """Return True if both files match the manifest but the tables contradict each other."""
     files = ((manifest.input, original), (manifest.output, released))
     for section, table in files:
         if section is None or section.sha256_of != "file" or table.origin.path is None:
@@ -428,17 +478,17 @@ def _has_smaller_class(k: int, released: Table, schema: Schema, persons: Integer
 
 
 def has_digest(section: TableSection, table: Table) -> bool:
-    """Return True if the table is certainly the one described."""
+    """Return True if the digest proves that the table is the one described."""
     return _digest_like(section, table) == section.sha256
 
 
 def _differs(section: TableSection, table: Table) -> bool:
-    """Return True if the table is certainly not the one described."""
+    """Return True if the digest proves that the table is not the one described."""
     return _digest_like(section, table) not in (None, section.sha256)
 
 
 def _digest_like(section: TableSection, table: Table) -> str | None:
-    """Return the digest to compare with the section's; None if it was computed in another way."""
+    """Return the digest to compare with that of the section, or None if they are not comparable."""
     path = table.origin.path
     if (path is None) != (section.sha256_of == "contents"):
         return None

@@ -1,8 +1,8 @@
 """The order of published rows: random, and reproducible only with its secret key.
 
-An order computed from the original table would confirm guesses: whoever knows all columns but one
-could try values until the order fits. The key is therefore drawn from the operating system, and
-only the manifest, which is not for publication, contains it.
+An order computed from the original table would confirm guesses: an attacker who knows all columns
+but one could try values until the order matches. The key is therefore drawn from the operating
+system, and only the manifest, which is not for publication, contains it.
 """
 
 import json
@@ -25,7 +25,7 @@ _KEY_BYTES = 16
 
 
 def read_order_key(order_key: Any) -> str:
-    """Return the key: a new random one for None, the one given, or the one in a manifest file.
+    """Return the key: a new random one for None, the key passed in, or that of a manifest file.
 
     Raises
     ------

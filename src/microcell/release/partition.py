@@ -12,14 +12,14 @@ from microcell._display import record_repr
 from microcell._validation import as_points, as_weights
 from microcell.cells import Cells, PowerCells, RegressionCells, ball_cells, lookup_cells
 from microcell.errors import OptionError
-from microcell.kernels.arrays import total_sum_of_squares
+from microcell.kernels.arrays import centroids, total_sum_of_squares
 from microcell.kinds import kind_of
 from microcell.measures import people
 from microcell.measures.evaluate import evaluate
 from microcell.measures.evidence import Evidence
 from microcell.measures.registry import measures
 from microcell.model import Column, Floats, Integers, Partition, Schema, Table
-from microcell.release import aggregate, enforce
+from microcell.release import aggregate, enforce, requirements
 from microcell.release.blocks import exchange_columns, group_columns
 from microcell.release.enforce import Searching
 from microcell.release.prepare import Prepared, take_rows
@@ -159,9 +159,9 @@ def _objective_points(
     return points
 
 
-def resolve_limits(prepared: Prepared, limits: Mapping[str, float]) -> enforce.Requirements:
+def resolve_limits(prepared: Prepared, limits: Mapping[str, float]) -> requirements.Requirements:
     """Resolve limits for prepared records and check that they can be met."""
-    return enforce.resolve_limits(
+    return requirements.resolve_limits(
         limits,
         prepared.table,
         prepared.schema,
@@ -172,7 +172,7 @@ def resolve_limits(prepared: Prepared, limits: Mapping[str, float]) -> enforce.R
 
 
 def searching(prepared: Prepared, request: Request) -> Searching | None:
-    """Return how to search for cells within limits: for the same objective and effort.
+    """Return the settings of a search within limits: the same objective and effort.
 
     None if the rows of a person stay together: the search exchanges single rows, so cells are
     merged instead.
@@ -194,8 +194,8 @@ def partition_within_limits(
     confidential: Any,
     settings: Mapping[str, Any],
 ) -> Partition:
-    """Return cells of points that meet limits, given the cells of a method with its settings."""
-    unmet = [name for name in limits if not enforce.is_enforced(name)]
+    """Return cells that meet limits, starting from the cells of a method with its settings."""
+    unmet = [name for name in limits if not requirements.is_enforced(name)]
     if unmet:
         raise OptionError(
             f"{unmet[0]} cannot be required of a partition, only of a release. Use anonymize.",
@@ -206,8 +206,8 @@ def partition_within_limits(
     points = as_points(X)
     weights = as_weights(settings.get("weights"), len(points))
     table, schema = _read_confidential(confidential, len(points))
-    matrix = enforce.Points(points, weights)
-    requirements = enforce.resolve_limits(
+    matrix = requirements.Points(points, weights)
+    demands = requirements.resolve_limits(
         limits, table, schema, np.zeros(len(points), dtype=np.int64), matrix, cells.persons
     )
     searching = (
@@ -220,11 +220,11 @@ def partition_within_limits(
             lambda k: methods.partition(points, k, **settings),
         )
     )
-    return enforce.meet(requirements, cells, matrix, searching).partition
+    return enforce.meet(demands, cells, matrix, searching).partition
 
 
 def _read_confidential(confidential: Any, n: int) -> tuple[Table, Schema]:
-    """Return the confidential columns as a table with its schema; one array has no name."""
+    """Return the confidential columns as a table and its schema; a single array has no name."""
     if confidential is None:
         confidential = {}
     elif not hasattr(confidential, "columns") and not isinstance(confidential, Mapping):
@@ -302,8 +302,8 @@ def _associations(prepared: Prepared) -> Floats:
     centred = matrix - matrix.mean(axis=0)
     parts = [centred[:, part] for part in dimensions]
     cross = np.array([[float(np.square(a.T @ b).sum()) for b in parts] for a in parts])
-    own = np.sqrt(np.maximum(np.diag(cross), 1e-300))
-    return np.asarray(cross / np.outer(own, own))
+    norms = np.sqrt(np.maximum(np.diag(cross), 1e-300))
+    return np.asarray(cross / np.outer(norms, norms))
 
 
 def _linkage(prepared: Prepared, request: Request, blocks: Sequence[tuple[int, ...]]) -> float:
@@ -320,8 +320,8 @@ def fit_cells(prepared: Prepared, request: Request, kind: str) -> Grouping:
 
     Power cells start from the method's cells and keep their sizes; that does not increase the
     information loss, unless there are sampling weights, which power cells ignore. Ball and lookup
-    cells may be fewer than the method's cells. If the records that a cell is fitted to are about
-    fewer than k persons, it is merged with a neighbour, and the cells are fitted again.
+    cells may be fewer than the method's cells. If the records of a cell have fewer than k persons,
+    it is merged with a neighbour, and the cells are fitted again.
     """
     points, persons = prepared.encoded.matrix, prepared.persons
     _check_cells_fit(prepared, request, kind)
@@ -339,11 +339,12 @@ def fit_cells(prepared: Prepared, request: Request, kind: str) -> Grouping:
         # Without sampling weights: the sites are published, and a weight could make them a record.
         result = methods.pcl(points, request.k, seed=request.seed, **request.options)
         method, reason = "pcl", "requested"
-        fitted = _blur(points, _Fitted(result.labels, result.cells), finest)
+        fitted = _blur(prepared, points, _Fitted(result.labels, result.cells), finest)
     else:
         start = partition_records(prepared, request)
         method, reason = start.method, f"{start.reason}, then converted to {kind} cells"
-        fitted = _blur(points, _as_function(start.labels, points, kind, request.k), finest)
+        fitted = _as_function(start.labels, points, kind, request.k)
+        fitted = _blur(prepared, points, fitted, finest)
     fitted = _with_enough_persons(prepared, request, points, fitted, kind, finest)
     partition = Partition(fitted.labels, request.k, method, reason, persons)
     cells = replace(fitted.cells, k=request.k, encoding=prepared.encoded.encoding)
@@ -377,28 +378,34 @@ def _with_enough_persons(
     kind: str,
     finest: Floats,
 ) -> _Fitted:
-    """Merge cells about fewer than k persons, and fit the cells again."""
+    """Merge cells with fewer than k persons, and fit the cells again."""
     persons = prepared.persons
     # Every turn has fewer cells than the one before.
     while persons is not None and people.count_people(fitted.labels, persons).min() < request.k:
         labels = methods.merge_short_cells(points, fitted.labels, request.k, persons, None)
-        fitted = _blur(points, _as_function(labels, points, kind, request.k), finest)
+        fitted = _blur(prepared, points, _as_function(labels, points, kind, request.k), finest)
     return fitted
 
 
-def _blur(points: Floats, fitted: _Fitted, finest: Floats) -> _Fitted:
-    """Move the sites within the precision of the published means, so that they reveal no more."""
+def _blur(prepared: Prepared, points: Floats, fitted: _Fitted, finest: Floats) -> _Fitted:
+    """Move the sites, so that they reveal no more than the rounded means that are published.
+
+    Before that, sites close to a person with most of the rows are moved to the capped mean.
+    """
     cells, labels = fitted.cells, fitted.labels
+    if prepared.persons is not None:
+        weights = aggregate.capped_weights(labels, prepared.schema, prepared.persons)
+        cells = replace(cells, centroids=centroids(points, labels, weights))
     if isinstance(cells, PowerCells):
         blurred, labels = methods.blur_sites(cells, points, labels, finest)
         return _Fitted(labels, methods.unpin(blurred, points, labels.copy()))
     # The centroids are not used to assign records.
-    centroids = methods.blur_centroids(cells.centroids, points, finest)
-    return _Fitted(labels, replace(cells, centroids=centroids))
+    blurred_sites = methods.blur_centroids(cells.centroids, points, finest)
+    return _Fitted(labels, replace(cells, centroids=blurred_sites))
 
 
 def _fit_dependent_cells(prepared: Prepared, request: Request) -> Grouping:
-    """Fit power cells of the quasi-identifiers and the confidential columns they predict."""
+    """Fit power cells on the quasi-identifiers and the confidential columns predicted from them."""
     X, weights = prepared.encoded.matrix, prepared.encoded.weights
     regression = methods.fit_regression(
         X, _scaled_confidential(prepared, request), request.weight,
@@ -418,7 +425,7 @@ def _fit_dependent_cells(prepared: Prepared, request: Request) -> Grouping:
     points = np.ascontiguousarray(np.hstack([X, shape.predict(X)]))
     start = _partition_points(prepared, request, points)
     finest = np.concatenate([_published_precision(prepared), np.zeros(width)])
-    fitted = _blur(points, _as_function(start.labels, points, "power", request.k), finest)
+    fitted = _blur(prepared, points, _as_function(start.labels, points, "power", request.k), finest)
     fitted = _with_enough_persons(prepared, request, points, fitted, "power", finest)
     cells, m = fitted.cells, X.shape[1]
     assert isinstance(cells, PowerCells)
@@ -503,7 +510,7 @@ def aggregate_table(prepared: Prepared, grouping: Grouping) -> Table:
         part = replace(schema, quasi=tuple(schema.quasi[position] for position in block.columns))
         labels = block.partition.labels
         representatives = aggregate.represent(
-            prepared.table, part, labels, prepared.encoded.weights
+            prepared.table, part, labels, prepared.encoded.weights, prepared.persons
         )
         published = tables.publish(published, labels, representatives, dropped)
         dropped = ()

@@ -56,7 +56,7 @@ def axis_labels(prepared: prepare.Prepared) -> tuple[str, str]:
 def make_panel(
     method: str, prepared: prepare.Prepared, labels: Integers, power_cells: PowerCells | None
 ) -> "figures.Panel":
-    """Return the map of a partition: polygons of power cells, convex hulls of other cells."""
+    """Return a map of a partition: polygons for power cells, convex hulls for other cells."""
     points = prepared.encoded.matrix
     weights = prepared.encoded.weights
     means = centroids(points, labels, np.ones(len(points)) if weights is None else weights)

@@ -12,7 +12,8 @@ from microcell import auditing, encoding, progress, tables
 from microcell._display import count
 from microcell.errors import OptionError, SchemaError
 from microcell.measures import people
-from microcell.model import Encoded, Floats, Integers, Representatives, Schema, Table
+from microcell.model import Encoded, Floats, Integers, Schema, Table
+from microcell.release.masking import mask_confidential
 from microcell.schema import files, resolve
 
 __all__ = [
@@ -22,9 +23,7 @@ __all__ = [
     "check_dominance",
     "check_handling",
     "prepare",
-    "refuse_rounding",
     "released_rows",
-    "round_confidential",
     "take_rows",
     "with_dominance",
 ]
@@ -142,7 +141,7 @@ def prepare(
     Raises
     ------
     SchemaError
-        People seem to have several rows, and the schema names no person column.
+        People seem to have several rows, but the schema names no person column.
     TooFewRecordsError
         Fewer than k people, in the table or in a stratum.
     """
@@ -150,7 +149,7 @@ def prepare(
     original = tables.read(source)
     people.check_enough(original.rows, k)
     resolved = resolve.resolve(as_schema(schema), original)
-    original = round_confidential(original, resolved)
+    original = mask_confidential(original, resolved)
     people.check_people(original, resolved)
     rows = released_rows(original, resolved, missing)
     table = take_rows(original, rows)
@@ -161,48 +160,6 @@ def prepare(
     progress.report("encoding")
     encoded = encoding.encode(table, resolved, rounded=publish_cells)
     return Prepared(original, table, resolved, encoded, strata, rows, persons)
-
-
-def round_confidential(table: Table, schema: Schema) -> Table:
-    """Return the table with the confidential numbers rounded that the schema says to round.
-
-    Rounding precedes everything else: the rounded values are the ones that are published unchanged,
-    and that the audit compares with.
-    """
-    columns = {column.name: column.round for column in schema.confidential if column.round}
-    rounded = {}
-    for name, step in columns.items():
-        values = table.columns[name]
-        if not values.is_number:
-            raise SchemaError(
-                f"Column {name!r}: round is only valid for numbers, not for {values.storage} "
-                "values. Remove it.",
-                code="schema.wrong_kind",
-                column=name,
-            )
-        numbers = np.where(values.missing, 0, values.data)
-        if values.storage == "integer" and float(step).is_integer():
-            half, whole = int(step) // 2, int(step)
-            multiples = (numbers + half) // whole * whole
-        else:
-            multiples = np.round(np.rint(numbers / step) * step, 12) + 0.0
-        rounded[name] = Representatives("number", multiples, values.missing)
-    if not rounded:
-        return table
-    return tables.publish(table, np.arange(table.rows), rounded)
-
-
-def refuse_rounding(schema: Schema, where: str) -> None:
-    """Raise SchemaError if confidential numbers are to be rounded where that is not supported."""
-    for column in schema.confidential:
-        if column.round:
-            raise SchemaError(
-                f"Column {column.name!r}: round is not supported for {where}. Round the values in "
-                "the table first, and remove round from the schema.",
-                code="schema.invalid",
-                column=column.name,
-                field="round",
-            )
 
 
 def check_group_sizes(schema: Schema, strata: Integers, persons: Integers | None, k: int) -> None:
@@ -235,7 +192,8 @@ def with_dominance(schema: Any, dominance: Any) -> Schema:
 def check_dominance(schema: Schema, k: int) -> None:
     """Raise OptionError if cells of k records cannot meet the schema's dominance rule."""
     n, p = schema.dominance
-    if schema.weight is not None and n > p * k * (1 + 1e-9):
+    weighted = schema.weight is not None or schema.person
+    if weighted and n > p * k * (1 + 1e-9):
         raise OptionError(
             f"dominance ({n}, {p:g}) cannot be met by cells of k = {k}: even with equal weights, "
             f"{count(n, 'record')} of {k} {'has' if n == 1 else 'have'} the share {n / k:.3g}. "
@@ -249,7 +207,7 @@ def check_dominance(schema: Schema, k: int) -> None:
 def released_rows(table: Table, schema: Schema, missing: str) -> Integers:
     """Return the rows to release: all, or with ``missing="drop"`` only the complete ones.
 
-    Complete rows have all quasi-identifiers and say who they are about.
+    Complete rows have all quasi-identifiers and a person.
     """
     if missing == "drop":
         incomplete = encoding.missing_rows(table, schema)

@@ -13,7 +13,7 @@ from microcell.measures import people
 from microcell.measures.pairs import ColumnPairs
 from microcell.model import Integers, Schema, Table
 from microcell.model.manifest import BlocksSection
-from microcell.release import enforce
+from microcell.release import requirements
 from microcell.release.prepare import Prepared
 
 __all__ = ["check_audited_limits", "check_written", "measure_information_loss", "prove"]
@@ -70,7 +70,7 @@ def prove(
             f"The persons of the finished table are not known. {_BUG}", code="guarantee.failed"
         )
     sizes = _check_classes(published, schema.keys, k, "", persons)
-    missed = enforce.missed_limits(published, schema, limits or {}, persons)
+    missed = requirements.missed_limits(published, schema, limits or {}, persons)
     if missed:
         raise RequirementError(
             f"The finished table does not meet a requirement: {' '.join(map(str, missed))} "
@@ -154,7 +154,7 @@ def check_written(table: Table, written: Table, suffix: str) -> None:
 
 
 def check_audited_limits(prepared: Prepared, published: Table, limits: Mapping[str, float]) -> None:
-    """Check the limits that merging cells cannot meet, by auditing the finished table.
+    """Check the limits that are not met by the choice of cells, by auditing the finished table.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def check_audited_limits(prepared: Prepared, published: Table, limits: Mapping[s
     missed = [item for item in audit.check(limits) if not item.met]
     if missed:
         raise RequirementError(
-            f"{' '.join(map(str, missed))} Merging cells cannot improve this. "
+            f"{' '.join(map(str, missed))} Relax the limit, or change k or the method. "
             "Nothing was released.",
             code="guarantee.requirement_not_met",
             measures=[item.measure.name for item in missed],

@@ -122,7 +122,7 @@ class Release:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong with the release and what to do about it, the most severe first.
+        """Problems of the release and what to do about them, the most severe first.
 
         Empty for a release that was unpickled, because it no longer has its original table.
         :meth:`examine` also looks at where the release is to be published.
@@ -140,7 +140,7 @@ class Release:
         )
 
     def _context(self, path: str | Path | None, escape_formulas: bool) -> dict[str, Any]:
-        """Return what the rules of findings need to know besides the tables."""
+        """Return the facts besides the tables that the rules of findings use."""
         assert self.original is not None
         missing = self.manifest.missing or "error"
         is_text = path is None or Path(path).suffix.lower() in TEXT_SUFFIXES
@@ -154,7 +154,7 @@ class Release:
     def audit(self, path: str | Path | None = None, *, escape_formulas: bool = False) -> Audit:
         """Compare the release with the original table it was produced from.
 
-        ``path`` is where the release is to be published, for the findings.
+        ``path`` is the file that the release will be written to; findings depend on it.
 
         Raises
         ------
@@ -205,8 +205,8 @@ class Release:
         audience
             Readers of the report: "internal", or "public" to leave out details of the original.
         keep_order
-            Keep the original row order. By default rows are shuffled, so that their position
-            reveals nothing.
+            Keep the original row order. By default rows are shuffled, so that their positions
+            reveal nothing.
         escape_formulas
             Put an apostrophe before texts that a spreadsheet program would run as formulas (those
             that begin with =, +, -, @, a tab or a carriage return and are not numbers). For .csv,
@@ -502,7 +502,8 @@ def publish_table(
     """Write a table, its manifest and companion files as one atomic set.
 
     The manifest contains the digests of all other files and is renamed last, so a process that is
-    killed leaves either a complete set or one that :func:`find_manifest` rejects.
+    killed leaves either a complete set or one that :func:`find_manifest` rejects. Only columns of
+    kind ordinal keep an order of categories.
 
     Parameters
     ----------
@@ -525,6 +526,8 @@ def publish_table(
         The manifest as written, with its ``output`` and ``files`` entries.
     """
     target = Path(path)
+    ordinal = {name for name, column in manifest.columns.items() if column.kind == "ordinal"}
+    table = tables.without_category_order(table, ordinal)
     with AtomicFiles() as atomic:
         table_file = atomic.path(target)
         files = []

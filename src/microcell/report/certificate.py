@@ -14,8 +14,7 @@ from fpdf.enums import TableBordersLayout
 from fpdf.fonts import FontFace, TTFFont
 
 from microcell.model import Audit
-from microcell.report.contents import Contents, Verdict
-from microcell.report.headlines import headlines
+from microcell.report.contents import Contents, Verdict, headlines
 from microcell.report.provenance import column_roles, provenance
 from microcell.report.wording import guarantee
 
@@ -61,11 +60,14 @@ _FITS = (
     _Fit(0.7, rows=6, characters=150),
     _Fit(0.7, rows=3, characters=70),
 )
-"""Settings that are tried in this order until everything fits on the page."""
+"""Layouts to try in this order, until everything fits on the page."""
 
 
 def compose(contents: Contents) -> bytes:
-    """Return the certificate as a PDF. Type gets smaller, and then text is cut, until it fits."""
+    """Return the certificate as a PDF.
+
+    The type is made smaller, and then text is cut, until everything fits on the page.
+    """
     for fit in _FITS:
         with closing(_Page(contents.title, _creation_date(contents.manifest), fit)) as page:
             _write(page, contents)

@@ -1,25 +1,31 @@
-"""Contents common to all report formats: the audit trimmed to its audience, and the verdict."""
+"""What all report formats share: headlines, sections, verdict, and the audit for an audience."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isfinite
+from math import isfinite, nan
 from typing import Any
 
 import numpy as np
 
 from microcell.errors import OptionError
 from microcell.findings import rules
-from microcell.measures.registry import base_name, label, measures
+from microcell.measures.registry import SECTIONS, Definition, base_name, label, measures
 from microcell.model import Audit, Correlations, Finding, Integers, Measure
-from microcell.report.wording import Fact, counted, join_words
+from microcell.model.audit import GroupMean
+from microcell.report.wording import CHANGE_STEPS, Fact, counted, format_with_unit, join_words
 
 __all__ = [
     "AUDIENCES",
     "CheckRow",
     "Contents",
+    "Headline",
+    "Section",
     "Verdict",
+    "arrange",
+    "definitions",
     "gather",
+    "headlines",
     "homogeneous_classes",
     "reach_verdict",
     "tally",
@@ -33,7 +39,7 @@ AUDIENCES = ("internal", "public")
 
 _DIGITS = 2
 _DECIMALS = 3
-"""Precision of public values that depend on the original data.
+"""Number of decimals of public values that depend on the original data.
 
 Significant digits alone would not protect: two digits of a change of 0.0000012 determine an
 original mean to eight digits.
@@ -55,7 +61,18 @@ _PUBLIC_ENTRIES: Mapping[str, tuple[str, ...] | None] = {
 }
 """Entries of a manifest that may be public: whole, or only the named parts of a section."""
 
-_PUBLIC_COLUMN_ENTRIES = ("role", "kind", "publish")
+_PUBLIC_COLUMN_ENTRIES = (
+    "role",
+    "kind",
+    "publish",
+    "after",
+    "difference_of",
+    "sum_of",
+    "hierarchy",
+    "round",
+    "top",
+    "bottom",
+)
 _REMOVED_ROLES = ("identifier", "person", "drop")
 _SOME_COLUMN = "an internal column"
 _UNDECLARED = "Explained in the internal report."
@@ -65,8 +82,9 @@ def trim_audit(audit: Audit) -> Audit:
     """Return the parts of an audit that may be public.
 
     Measures that depend only on the published table stay exact; others are rounded to two
-    significant digits and three decimals. Notes, figures of original values and the names of person
-    columns are removed.
+    significant digits and three decimals. If there are persons, fractions about confidential
+    columns are rounded, too: they depend on which records are about the same person. Notes that are
+    not public, figures of original values and the names of person columns are removed.
 
     Examples
     --------
@@ -79,17 +97,22 @@ def trim_audit(audit: Audit) -> Audit:
     shares, correlations = audit.linkage_by_known, audit.correlations
     return replace(
         audit,
-        measures={name: _trim_measure(measure) for name, measure in audit.measures.items()},
-        notes=(),
-        findings=tuple(_trim_finding(item, audit) for item in audit.findings),
+        measures={
+            name: _trim_measure(measure, persons=bool(audit.person))
+            for name, measure in audit.measures.items()
+        },
+        notes=audit.public_notes,
+        findings=_trim_findings(audit),
         warning="",
         person=(_SOME_COLUMN,) if audit.person else (),
         comparisons=(),
         projection=None,
         categories=(),
         distances={name: (_round(a), _round(b)) for name, (a, b) in audit.distances.items()},
+        moves={},
         analyses=(),
         groups=(),
+        small_groups=tuple(_trim_groups(audit.small_groups)),
         quantiles=(),
         correlations=None if correlations is None else _trim_correlations(correlations),
         linkage_by_known=None
@@ -121,7 +144,7 @@ def trim_manifest(manifest: Mapping[str, Any] | None) -> dict[str, Any] | None:
     columns = manifest.get("columns")
     if isinstance(columns, Mapping):
         trimmed["columns"] = {
-            name: _pick(column, _PUBLIC_COLUMN_ENTRIES)
+            name: {key: column[key] for key in _PUBLIC_COLUMN_ENTRIES if key in column}
             for name, column in columns.items()
             if isinstance(column, Mapping) and column.get("role") not in _REMOVED_ROLES
         }
@@ -132,10 +155,12 @@ def _pick(section: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: section[name] for name in names if isinstance(section.get(name), (str, int))}
 
 
-def _trim_measure(measure: Measure) -> Measure:
+def _trim_measure(measure: Measure, *, persons: bool) -> Measure:
     definition = measures().get(base_name(measure.name))
     if definition is not None and definition.exact:
-        return measure
+        tells_persons = persons and definition.scope == "confidential"
+        if not tells_persons or float(measure.value).is_integer():
+            return measure
     interval = measure.interval and (_round(measure.interval[0]), _round(measure.interval[1]))
     # The meaning of a computed measure may contain details; the declared one never does.
     if definition is None:
@@ -147,12 +172,37 @@ def _trim_measure(measure: Measure) -> Measure:
     return replace(measure, value=_round(measure.value), interval=interval, meaning=meaning)
 
 
+def _trim_findings(audit: Audit) -> tuple[Finding, ...]:
+    """Return what the public may know of the findings; of those that look alike, the first."""
+    trimmed = [_trim_finding(item, audit) for item in audit.findings]
+    return tuple({(item.severity, item.sentence): item for item in trimmed[::-1]}.values())[::-1]
+
+
 def _trim_finding(finding: Finding, audit: Audit) -> Finding:
-    """Return what the public may know: all that the published table itself tells, or the title."""
+    """Return a finding for the public: in full if the published table reveals it, or a title."""
     rule = rules().get(finding.code)
-    if rule is not None and rule.published_only and not audit.person:
+    if rule is None or not rule.published_only:
+        return finding.public(f"{rule.title}." if rule is not None else _UNDECLARED)
+    if not audit.person:
         return finding.public()
-    return finding.public(f"{rule.title}." if rule is not None else _UNDECLARED)
+    # The numbers of persons cannot be derived from the published table, but the columns can.
+    columns = f" ({', '.join(finding.columns)})" if finding.columns else ""
+    return finding.public(f"{rule.title}{columns}.")
+
+
+def _trim_groups(groups: Sequence[GroupMean]) -> list[GroupMean]:
+    """Return the groups that are still published, in an order that tells nothing else.
+
+    A mean of a small group in the original, or its exact change, would give a person away to
+    whoever knows all others in the group. So the change is one of a few steps.
+    """
+    trimmed = []
+    for item in groups:
+        if item.n_after:
+            reached = [step for step in CHANGE_STEPS if abs(item.change) >= step]
+            step = max(reached, default=0.0)
+            trimmed.append(replace(item, n_before=0, before=nan, change=step))
+    return sorted(trimmed, key=lambda item: (-item.change, item.by, item.group, item.response))
 
 
 def _trim_correlations(correlations: Correlations) -> Correlations:
@@ -360,7 +410,7 @@ def tally(sizes: Integers) -> list[tuple[int, int]]:
 
 
 def homogeneous_classes(audit: Audit) -> tuple[Fact, ...]:
-    """Describe, per confidential column, the classes with a single value, but not the value.
+    """Describe the classes with a single value, by confidential column, without the value.
 
     Examples
     --------
@@ -384,3 +434,95 @@ def _describe_sizes(sizes: Integers, noun: str) -> str:
     if n_others:
         parts.append(f"{counted(n_others, 'class')} of more {noun}s")
     return join_words(parts)
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A measure at a glance: its value with unit, its label, and a short explanation."""
+
+    name: str
+    value: str
+    label: str
+    explanation: str
+
+
+def headlines(audit: Audit) -> Mapping[str, tuple[Headline, ...]]:
+    """Return the headline measures of the audit under "Risk" and "Utility".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from microcell.model import Measure
+    >>> loss = Measure("information_loss", 0.125, "share", True, "Information loss.")
+    >>> audit = Audit(("age",), 9, 9, {"information_loss": loss}, np.array([3, 3, 3]))
+    >>> [(item.value, item.label) for item in headlines(audit)["Utility"]]
+    [('12.5 %', 'Information loss')]
+    """
+    sides: dict[str, list[Headline]] = {"Risk": [], "Utility": []}
+    shown = [
+        definition
+        for name, definition in measures().items()
+        if definition.headline is not None and name in audit.measures
+    ]
+    values = [format_with_unit(audit.measures[definition.name]) for definition in shown]
+    labels = [f"{definition.label}{_column_of(audit, definition)}" for definition in shown]
+    for definition, value, text in zip(shown, values, labels, strict=True):
+        side = "Utility" if definition.section == "utility" else "Risk"
+        sides[side].append(Headline(definition.name, value, text, str(definition.headline)))
+    return {side: tuple(items) for side, items in sides.items()}
+
+
+def _column_of(audit: Audit, definition: Definition) -> str:
+    """Return which column a figure is about, in parentheses; empty for the whole table."""
+    if definition.scope == "table":
+        return ""
+    start = f"{definition.name}."
+    by_column = {
+        name.removeprefix(start): item.value
+        for name, item in audit.measures.items()
+        if name.startswith(start)
+    }
+    if definition.overall != "worst" and len(by_column) != 1:
+        return " (all columns)" if by_column else ""
+    overall = audit.measures[definition.name].value
+    columns = [name for name, value in by_column.items() if value == overall]
+    if not columns:
+        return ""
+    # Rounded for the public, several columns may have the same value: none is the worst.
+    more = f" and {len(columns) - 1} more" if len(columns) > 1 else ""
+    return f" ({columns[0]}{more})"
+
+
+@dataclass(frozen=True)
+class Section:
+    """The measures of a section: those of the whole table, and those of single columns."""
+
+    key: str
+    heading: str
+    overall: tuple[Measure, ...]
+    by_column: tuple[Measure, ...]
+
+
+def arrange(audit: Audit) -> tuple[Section, ...]:
+    """Return all measures of an audit by section, undeclared ones under "Other"."""
+    declared = measures()
+    order = {name: place for place, name in enumerate(declared)}
+    by_section: dict[str, list[Measure]] = {key: [] for key in SECTIONS}
+    bases = [base_name(name) for name in audit.measures]
+    items = zip(bases, audit.measures.values(), strict=True)
+    for base, item in sorted(items, key=lambda pair: order.get(pair[0], len(order))):
+        definition = declared.get(base)
+        by_section["other" if definition is None else definition.section].append(item)
+    return tuple(_split(key, items) for key, items in by_section.items() if items)
+
+
+def definitions(items: Iterable[Measure]) -> Mapping[str, Definition]:
+    """Return the definitions of these measures, in the order of reports."""
+    names = {base_name(item.name) for item in items}
+    return {name: item for name, item in measures().items() if name in names}
+
+
+def _split(key: str, items: list[Measure]) -> Section:
+    overall = tuple(item for item in items if "." not in item.name)
+    by_column = tuple(item for item in items if "." in item.name)
+    return Section(key, SECTIONS[key], overall, by_column)

@@ -42,6 +42,13 @@ def render_design(manifest: Mapping[str, Any], failures: Floats, sizes: Integers
 
 def _promise(manifest: Mapping[str, Any]) -> str:
     cells = manifest["cells"]
+    if manifest["failure_of"] == "participant":
+        return (
+            f"In each of the {cells['count']:,} cells, at least {manifest['k']:,} candidates take "
+            "part if anybody does, except with probability "
+            f"{cells['conditional_failure']['largest']:.4g} at most (accepted: "
+            f"{manifest['failure']:.4g}). The same holds for every single participant."
+        )
     return (
         f"In each of the {cells['count']:,} cells, either nobody or at least {manifest['k']:,} "
         f"candidates take part, except with probability {cells['failure']['largest']:.4g} at most "
@@ -82,6 +89,13 @@ def _failures(manifest: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
         "Probability that between 1 and k - 1 candidates take part in the worst cell.",
     )
     yield "Cell failure, median", cells["median"], "The same for the median cell."
+    given = manifest["cells"]["conditional_failure"]
+    if given is not None:
+        yield (
+            "Failure if somebody takes part, worst",
+            given["largest"],
+            "The same given that somebody takes part, for the most exposed participant.",
+        )
     yield "Table failure", table["table_failure"], "Probability that at least one cell fails."
     yield (
         "Unprotected participants",

@@ -1,16 +1,15 @@
 """The report as one self-contained HTML page."""
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from microcell.measures.sections import arrange, definitions
+from microcell.model import Finding
 from microcell.model.audit import Audit, CategoryShare
 from microcell.report import figures
-from microcell.report.contents import Contents, homogeneous_classes
-from microcell.report.headlines import headlines
+from microcell.report.contents import Contents, arrange, definitions, headlines, homogeneous_classes
 from microcell.report.provenance import (
     column_roles,
     imputation_note,
@@ -28,7 +27,11 @@ from microcell.report.wording import (
 
 __all__ = ["compose", "render_template"]
 
-_MAX_CATEGORIES = 12
+_MAX_CATEGORIES, _MAX_GROUPS = 5, 3
+"""Numbers of categories and of groups on the first pages; the others are in the appendix."""
+
+_MAX_FINDINGS, _MAX_COLUMNS = 6, 10
+"""With more findings, notes and advice are folded; with more columns, their roles."""
 
 _NO_FIGURES: Mapping[str, Any] = {
     "classes": None,
@@ -43,6 +46,7 @@ _NO_FIGURES: Mapping[str, Any] = {
 def compose(contents: Contents) -> str:
     """Return the report as a page with embedded figures, without scripts or external files."""
     audit, manifest, picture = contents.audit, contents.manifest, contents.picture
+    roles = column_roles(manifest)
     return render_template(
         "report.html",
         title=contents.title,
@@ -53,15 +57,22 @@ def compose(contents: Contents) -> str:
         sentence=guarantee(audit),
         tone=_tone(contents),
         findings=audit.findings,
-        categories=_small_categories(audit),
-        n_categories=len(audit.categories),
+        folded=_folded(audit.findings),
+        many_findings=len(audit.findings) > _MAX_FINDINGS,
+        categories=_worst_categories(audit),
+        coarse=any(item.coarse for item in audit.categories),
+        n_categories=_MAX_CATEGORIES,
         analyses=[(item, coefficient_rows(item)) for item in audit.analyses],
         groups=group_rows(audit.groups),
-        imputation_note=imputation_note(manifest),
+        small_groups=group_rows(audit.small_groups),
+        n_groups=_MAX_GROUPS,
+        n_more_groups=len(audit.small_groups) - _MAX_GROUPS,
+        imputation_note=imputation_note(manifest, audit),
         facts=key_facts(audit),
         verdict=contents.verdict,
         headlines=headlines(audit),
-        roles=column_roles(manifest),
+        roles=roles,
+        many_columns=sum(len(group.columns) for group in roles) > _MAX_COLUMNS,
         sections=arrange(audit),
         homogeneous_classes=homogeneous_classes(audit),
         definitions=definitions(audit.measures.values()),
@@ -74,21 +85,26 @@ def compose(contents: Contents) -> str:
     )
 
 
-def _small_categories(audit: Audit) -> list[CategoryShare]:
-    """Return the categories of which the smallest share is kept."""
-    worst = sorted(audit.categories, key=lambda item: (item.share, -item.people))
-    return worst[:_MAX_CATEGORIES]
+def _folded(findings: Sequence[Finding]) -> int:
+    """Return how many of the last findings are folded: notes, if there are many findings."""
+    n_notes = sum(item.severity == "note" for item in findings)
+    return n_notes if len(findings) > _MAX_FINDINGS else 0
+
+
+def _worst_categories(audit: Audit) -> list[CategoryShare]:
+    """Return the categories, those with the smallest share of correctly published people first."""
+    return sorted(audit.categories, key=lambda item: (item.true_share, item.share, -item.people))
 
 
 def _tone(contents: Contents) -> str:
-    """Return the style of the guarantee: green only if no danger stands beside it."""
+    """Return the style of the guarantee: green only if there is no finding of danger."""
     if not is_publishable(contents.audit):
         return "bad"
     return "caution" if contents.audit.dangers else "good"
 
 
 def render_template(name: str, **values: Any) -> str:
-    """Fill in a template of this package; every name that it uses is required."""
+    """Render a template of this package; every name that it uses must be passed."""
     templates = Environment(
         loader=PackageLoader("microcell.report"),
         autoescape=True,

@@ -1,20 +1,21 @@
 """The report as JSON, for programs: measures, verdict, class sizes and notes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from microcell.model import Audit, Finding, Floats, Integers, Measure
+from microcell.model.audit import GroupMean
 from microcell.report.contents import CheckRow, Contents, Verdict, tally
 from microcell.report.wording import guarantee
 
 __all__ = ["AUDIT_VERSION", "compose", "finding_entry"]
 
 AUDIT_VERSION = 2
-"""Increased when a field changes its name or meaning."""
+"""Version of the format; it increases when a field changes its name or meaning."""
 
 
 def compose(contents: Contents) -> str:
@@ -39,6 +40,8 @@ def compose(contents: Contents) -> str:
         },
         **_figures(audit),
     }
+    if audit.small_groups:
+        report["small_groups"] = _groups(audit.small_groups)
     if not contents.public:
         report["notes"] = list(audit.notes)
         report |= _analyses(audit)
@@ -50,7 +53,7 @@ def compose(contents: Contents) -> str:
 
 
 def _figures(audit: Audit) -> dict[str, Any]:
-    """Return the data of the figures about the whole table; null if it was not measured."""
+    """Return the data of the figures about the whole table; null for what was not measured."""
     shares, correlations = audit.linkage_by_known, audit.correlations
     return {
         "linkage_by_known": None if shares is None else _numbers(shares),
@@ -65,13 +68,25 @@ def _figures(audit: Audit) -> dict[str, Any]:
 
 
 def _analyses(audit: Audit) -> dict[str, Any]:
-    """Return the analyses that were asked for; nothing if there were none."""
+    """Return how categories were published, and the requested analyses; without empty parts."""
     out: dict[str, Any] = {}
+    if audit.categories:
+        out["categories"] = [
+            {
+                "column": item.column,
+                "people": item.people,
+                "kept": item.kept,
+                **({"coarse": item.coarse} if item.coarse else {}),
+                "published": item.published,
+            }
+            for item in audit.categories
+        ]
     if audit.analyses:
         out["analyses"] = [
             {
                 "formula": item.formula,
                 "kind": item.kind,
+                "event": item.event or None,
                 "coefficients": [
                     {
                         "term": coefficient.term,
@@ -85,18 +100,23 @@ def _analyses(audit: Audit) -> dict[str, Any]:
             for item in audit.analyses
         ]
     if audit.groups:
-        out["groups"] = [
-            {
-                "by": item.by,
-                "group": item.group,
-                "response": item.response,
-                "records": [item.n_before, item.n_after],
-                "before": _number(item.before),
-                "after": _number(item.after),
-            }
-            for item in audit.groups
-        ]
+        out["groups"] = _groups(audit.groups)
     return out
+
+
+def _groups(groups: Sequence[GroupMean]) -> list[dict[str, Any]]:
+    return [
+        {
+            "by": item.by,
+            "group": item.group,
+            "response": item.response,
+            "records": [item.n_before or None, item.n_after],
+            "before": _number(item.before),
+            "after": _number(item.after),
+            "change": _number(item.change),
+        }
+        for item in groups
+    ]
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

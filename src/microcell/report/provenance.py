@@ -1,13 +1,15 @@
 """The manifest of a release in words: column roles, how it was created, how to repeat it.
 
-Users may pass any manifest file, so entries that are not as expected are left out.
+Users may pass any manifest file, so invalid entries are left out.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
+from microcell._display import percent
+from microcell.model import Audit
 from microcell.report.wording import Fact, counted, join_words
 
 __all__ = ["RoleGroup", "column_roles", "imputation_note", "provenance", "rerun_command"]
@@ -21,15 +23,21 @@ _ROLES: Mapping[str, str] = {
     "quasi": "Quasi-identifiers",
     "strata": "Strata (unchanged)",
     "confidential": "Confidential (unchanged)",
+    "masked": "Confidential (masked)",
     "keep": "Other columns (unchanged)",
     "weight": "Sampling weight (unchanged)",
 }
+_MASKS: Mapping[str, str] = {"bottom": "at least", "top": "at most", "round": "to multiples of"}
+"""How masks of confidential numbers are described, before the number."""
+
 _REPRESENTATIVES: Mapping[str, str] = {
     "mean": "published as the mean of the cell",
     "median": "published as the median of the cell",
     "range": "published as the range of the cell",
     "mode": "published as the most frequent value of the cell",
     "prefix": "published as the common prefix of the cell",
+    "ancestor": "published as the smallest common group of the cell",
+    "set": "published as the values of the cell",
 }
 _MISSING: Mapping[str, str] = {
     "error": "not allowed",
@@ -41,8 +49,8 @@ _PERSON_CELLS: Mapping[str, str] = {
     "together": "all rows of a person lie in the same cell",
 }
 _STATED = (
-    "the schema states that every row is about another person (rows_are_people), so k counts "
-    "records; the table itself does not show it"
+    "the schema states that every row is about a different person (rows_are_people), so k counts "
+    "records; the table cannot confirm this"
 )
 _ROW_ORDERS: Mapping[str, str] = {"shuffled": "shuffled", "kept": "as in the original"}
 
@@ -59,7 +67,7 @@ class RoleGroup:
 
 
 def column_roles(manifest: Entries | None) -> tuple[RoleGroup, ...]:
-    """Return the columns of each role; nothing without a manifest.
+    """Return the columns of each role; empty without a manifest.
 
     Examples
     --------
@@ -71,27 +79,40 @@ def column_roles(manifest: Entries | None) -> tuple[RoleGroup, ...]:
     groups: dict[str, list[str]] = {role: [] for role in _ROLES}
     for name, column in _section(manifest or {}, "columns").items():
         role = column.get("role") if isinstance(column, Mapping) else None
+        if role == "confidential" and any(column.get(key) is not None for key in _MASKS):
+            role = "masked"
         if isinstance(role, str) and role in groups:
             groups[role].append(f"{name}{_treatment(column)}")
     return tuple(RoleGroup(_ROLES[role], tuple(names)) for role, names in groups.items() if names)
 
 
 def _treatment(column: Entries) -> str:
-    """Describe in parentheses how a quasi-identifier is published; empty for other columns."""
-    if column.get("role") != "quasi":
-        return ""
+    """Describe in parentheses how a column is published, if it is not published unchanged."""
     weight = _text(column.get("weight"))
+    masks = [(phrase, column.get(key)) for key, phrase in _MASKS.items()]
     parts = (
         _text(column.get("kind")),
-        _REPRESENTATIVES.get(str(column.get("publish")), ""),
+        _published(column),
         f"weight {weight}" if weight not in ("", "1") else "",
+        *(f"{phrase} {value:,.12g}" for phrase, value in masks if isinstance(value, (int, float))),
     )
     description = ", ".join(part for part in parts if part)
     return f" ({description})" if description else ""
 
 
-def imputation_note(manifest: Entries | None) -> str:
-    """Return how many missing values were imputed; empty if there were none.
+def _published(column: Entries) -> str:
+    """Describe the representative of a quasi-identifier, and its relation to other columns."""
+    difference, parts, earlier = (column.get(key) for key in ("difference_of", "sum_of", "after"))
+    if isinstance(difference, Sequence) and len(difference) == 2:
+        return f"published as {difference[0]} minus {difference[1]}"
+    if isinstance(parts, Sequence) and parts:
+        return f"published as the sum of {', '.join(map(str, parts))}"
+    representative = _REPRESENTATIVES.get(str(column.get("publish")), "")
+    return f"{representative}, never before {earlier}" if earlier else representative
+
+
+def imputation_note(manifest: Entries | None, audit: Audit | None = None) -> str:
+    """Describe how many missing values were imputed; empty if none, or if a finding reports it.
 
     Examples
     --------
@@ -99,6 +120,8 @@ def imputation_note(manifest: Entries | None) -> str:
     '1 missing quasi-identifier value was imputed; its record is published with the values of its
     cell.'
     """
+    if audit is not None and any(item.code == "utility.imputed" for item in audit.findings):
+        return ""
     count = _section(manifest or {}, "records").get("imputed")
     if not isinstance(count, int) or count < 1:
         return ""
@@ -117,7 +140,7 @@ def imputation_note(manifest: Entries | None) -> str:
 
 
 def provenance(manifest: Entries | None) -> tuple[Fact, ...]:
-    """Return how the release was created; nothing without a manifest.
+    """Return facts on how the release was created; empty without a manifest.
 
     Examples
     --------
@@ -157,7 +180,7 @@ def _persons(manifest: Entries) -> str:
     if isinstance(most, int):
         text += f" with at most {counted(most, 'row')} each"
     if isinstance(columns, (list, tuple)):
-        text += f", told apart by {join_words([str(name) for name in columns])}"
+        text += f", identified by {join_words([str(name) for name in columns])}"
     return f"{text}; {_PERSON_CELLS.get(str(entries.get('cells')), 'k counts persons')}"
 
 
@@ -186,6 +209,18 @@ def _cells(manifest: Entries) -> str:
         return _text(count)
     sizes = counted(low, "record") if low == high else f"{low:,} to {counted(high, 'record')}"
     return f"{counted(count, 'cell')} of {sizes}"
+
+
+def _bound(manifest: Entries) -> str:
+    """Compare the cells with the lower bound on the information loss."""
+    bound, ratio = _section(manifest, "bound"), _section(manifest, "cells").get("sse_ratio")
+    least, gap = bound.get("sse_ratio"), bound.get("gap")
+    if not (isinstance(least, (int, float)) and isinstance(ratio, (int, float))):
+        return ""
+    text = f"these cells lose {percent(ratio)} of the variance of the encoded quasi-identifiers; "
+    if gap == 0:
+        return f"{text}no partition of these records loses less"
+    return f"{text}no partition of these records loses less than {percent(least)}"
 
 
 def _blocks(manifest: Entries) -> str:
@@ -272,6 +307,7 @@ _DESCRIPTIONS: Mapping[str, Callable[[Entries], str]] = {
     "Rows and people": _rows_are_people,
     "Batches": _batches,
     "Cells": _cells,
+    "Distance to the optimum": _bound,
     "Blocks of columns": _blocks,
     "Preserved dependence": _dependence,
     "Enforced requirements": _requirements,

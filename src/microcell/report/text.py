@@ -3,10 +3,16 @@
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
-from microcell.measures.sections import arrange
 from microcell.model import Finding
-from microcell.report.contents import Contents, Verdict, homogeneous_classes
-from microcell.report.headlines import Headline, headlines
+from microcell.model.audit import GroupMean
+from microcell.report.contents import (
+    Contents,
+    Headline,
+    Verdict,
+    arrange,
+    headlines,
+    homogeneous_classes,
+)
 from microcell.report.provenance import RoleGroup, column_roles, imputation_note, provenance
 from microcell.report.wording import (
     Fact,
@@ -25,7 +31,6 @@ _NAME_WIDTH = 32
 _SEVERITY_WIDTH = 9
 _HEADINGS = ("Measure", "Value", "Unit", "Better", "Meaning")
 _COEFFICIENTS = ("Term", "Original (95 % interval)", "Published", "Overlap")
-_GROUPS = ("Group", "Mean or rate of", "Records", "Original", "Published")
 _ROUNDED = "Results that depend on original values are rounded to two significant digits."
 
 
@@ -37,7 +42,7 @@ def compose(contents: Contents) -> str:
         wrap(audit.warning, _WIDTH),
         wrap(guarantee(audit), _WIDTH),
         _section("Findings", _findings(audit.findings)),
-        wrap(imputation_note(manifest), _WIDTH),
+        wrap(imputation_note(manifest, audit), _WIDTH),
         list(_facts(key_facts(audit))),
         _section("Verdict", _verdict(contents.verdict)),
         _section("Notes", _bullets(audit.notes)),
@@ -47,15 +52,13 @@ def compose(contents: Contents) -> str:
         ),
         *(
             _section(
-                f"{item.formula} ({item.kind} regression)",
+                item.title,
                 _aligned([_COEFFICIENTS, *coefficient_rows(item)], "<<<"),
             )
             for item in audit.analyses
         ),
-        _section(
-            "Groups before and after",
-            _aligned([_GROUPS, *group_rows(audit.groups)], "<<>>") if audit.groups else (),
-        ),
+        _section("Groups before and after", _groups(audit.groups)),
+        _section("Small groups before and after", _groups(audit.small_groups)),
         _section("Columns and roles", _roles(column_roles(manifest))),
         *_measures(contents),
         _section(
@@ -68,7 +71,7 @@ def compose(contents: Contents) -> str:
 
 
 def _section(heading: str, lines: Iterable[str]) -> list[str]:
-    """Return the lines under their heading; nothing if there are none."""
+    """Return the lines under their heading; empty if there are none."""
     body = list(lines)
     return [heading, "-" * len(heading), *body] if body else []
 
@@ -79,6 +82,11 @@ def _findings(findings: Iterable[Finding]) -> Iterator[str]:
         indent = " " * _SEVERITY_WIDTH
         if item.advice:
             yield from _hanging(f"{indent}Do: ", f"{item.advice}.")
+
+
+def _groups(groups: Sequence[GroupMean]) -> Iterator[str]:
+    if groups:
+        yield from _aligned(group_rows(groups), "<<>>>")
 
 
 def _verdict(verdict: Verdict) -> Iterator[str]:

@@ -11,6 +11,7 @@ from microcell.model import Audit, Measure
 from microcell.model.audit import Analysis, GroupMean
 
 __all__ = [
+    "CHANGE_STEPS",
     "Fact",
     "MeasureRow",
     "coefficient_rows",
@@ -26,6 +27,9 @@ __all__ = [
     "key_facts",
     "measure_rows",
 ]
+
+CHANGE_STEPS = (0.1, 0.5)
+"""Public reports state only which of these steps the change of a group's mean reaches."""
 
 _SHOWN_UNITS = ("records", "persons", "values", "bits")
 """Units worth showing next to a value; others repeat the label of the measure."""
@@ -43,7 +47,7 @@ class Fact:
 
 
 def guarantee(audit: Audit) -> str:
-    """Return the sentence that a data protection officer can sign, or what is wrong.
+    """Return a sentence that a data protection officer can sign, or a description of the problem.
 
     Examples
     --------
@@ -63,7 +67,7 @@ def guarantee(audit: Audit) -> str:
     if audit.person:
         return (
             f"Every published {'combination' if several else 'value'} of {join_words(audit.keys)} "
-            f"belongs to at least {counted(k, 'different person')} (told apart by "
+            f"belongs to at least {counted(k, 'different person')} (identified by "
             f"{join_words(audit.person)}): the table is {k:,}-anonymous in "
             f"{'these columns' if several else 'this column'}.{_one_class_warning(audit, several)}"
         )
@@ -281,7 +285,7 @@ def measure_rows(measures: Collection[Measure]) -> list[MeasureRow]:
 
 
 def coefficient_rows(analysis: Analysis) -> list[tuple[str, str, str, str]]:
-    """Return term, coefficient with interval before and after, and overlap, as texts."""
+    """Return rows of text: term, coefficient with its interval before and after, and overlap."""
     return [
         (
             item.term,
@@ -300,18 +304,32 @@ def _with_interval(values: Sequence[float]) -> str:
     return f"{estimate:.3g} ({low:.3g} to {high:.3g})"
 
 
-def group_rows(groups: Sequence[GroupMean]) -> list[tuple[str, str, str, str, str]]:
-    """Return group, response, records before and after, and mean before and after, as texts."""
-    return [
-        (
-            f"{item.by} = {item.group}",
-            item.response,
-            f"{item.n_before:,} → {item.n_after:,}",
-            f"{item.before:.4g}",
-            "none published" if np.isnan(item.after) else f"{item.after:.4g}",
+_GROUPS = ("Group", "Mean or rate of", "Records", "Original", "Published", "Change")
+_PUBLIC_GROUPS = ("Group", "Mean or rate of", "Records", "Published", "Change")
+
+
+def group_rows(groups: Sequence[GroupMean]) -> list[tuple[str, ...]]:
+    """Return the texts of a table of groups, below its header; no rows without groups.
+
+    Of a public audit, what the group was in the original is left out, and the change is a step.
+    """
+    if not groups:
+        return []
+    public = not any(item.n_before for item in groups)
+    return [_PUBLIC_GROUPS if public else _GROUPS, *map(_group_row, groups)]
+
+
+def _group_row(item: GroupMean) -> tuple[str, ...]:
+    after = "none published" if np.isnan(item.after) else f"{item.after:.4g}"
+    group = f"{item.by} = {item.group}"
+    if not item.n_before:
+        step = (
+            f"at least {item.change:g} SD" if item.change else f"less than {CHANGE_STEPS[0]:g} SD"
         )
-        for item in groups
-    ]
+        return group, item.response, f"{item.n_after:,}", after, step
+    change = "" if np.isnan(item.change) else f"{round(item.change, 2) + 0.0:+.2f} SD"
+    records = f"{item.n_before:,} → {item.n_after:,}"
+    return group, item.response, records, f"{item.before:.4g}", after, change
 
 
 def describe_distances(audit: Audit) -> tuple[Fact, ...]:

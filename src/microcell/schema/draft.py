@@ -15,9 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from microcell._display import count, html_card, record_html, record_repr
+from microcell._display import count, frame_of_rows, html_card, record_html, record_repr
 from microcell.model import Column, Schema, Table, Values
-from microcell.model._frames import frame_of_rows
 from microcell.schema.persons import (
     Candidate,
     RowsPerPerson,
@@ -51,7 +50,7 @@ _MAX_EXCEPTIONS = 5
 """Number of distinct values that may deviate from the pattern of a text column."""
 
 _MIN_ROWS = 10
-"""With fewer rows, the fact that all values are distinct means nothing."""
+"""With fewer rows, it means nothing that all values are distinct."""
 
 _MANY_CATEGORIES = 50
 _ISO_DATE_LENGTH = len("YYYY-MM-DD")
@@ -327,7 +326,7 @@ class _Profile:
 
     @property
     def could_number_people(self) -> bool:
-        """Whether the column has whole numbers or text with more than a few distinct values."""
+        """Whether the column has more than a few distinct values, whole numbers or text."""
         return self.distinct >= _MIN_ROWS and (self.is_integral or self.is_plain_text)
 
     @property
@@ -386,7 +385,7 @@ _Rule = Callable[[_Profile], _Guess | None]
 
 
 def _apply(rules: Iterable[_Rule], profile: _Profile) -> _Guess:
-    """Return the guess of the first rule that applies."""
+    """Return the guess of the first rule that applies to the column."""
     return next(guess for rule in rules if (guess := rule(profile)))
 
 
@@ -650,13 +649,13 @@ _SIGNS = {
     "a person or household": "number",
     "an ID of a household or company": "household",
 }
-"""What a repeating column with this meaning stands for; a street address tells nobody apart."""
+"""Person that a repeating column with this meaning stands for; an address does not identify one."""
 
 
 def _with_person(
     columns: list[ColumnFacts], profiles: list[_Profile]
 ) -> tuple[list[ColumnFacts], Candidate | None]:
-    """Draft the columns that tell people apart if people have several rows.
+    """Draft the columns that identify people, if people have several rows.
 
     That is the case if an identifier repeats and none is unique per row.
     """
@@ -665,7 +664,9 @@ def _with_person(
     candidates = _candidates(columns, profiles)
     rows = len(profiles[0].values.missing) if profiles else 0
     if any(item.distinct == rows for item in identifiers):
-        hint = "Its values repeat: if it stands for people with several rows, make it the person."
+        hint = (
+            "Its values repeat: if it identifies people with several rows, give it the role person."
+        )
         notes = {
             name: hint
             for item in candidates
@@ -687,7 +688,7 @@ def _with_person(
 
 
 def _candidates(columns: list[ColumnFacts], profiles: list[_Profile]) -> list[Candidate]:
-    """Return the columns that repeat and may tell people apart; the parts of a name together."""
+    """Return the columns with repeated values that may identify people; name parts are combined."""
     stable = {item.name: item.values for item in profiles if item.meaning(STABLE)}
     signs: dict[str, list[_Profile]] = {}
     for facts, profile in zip(columns, profiles, strict=True):
@@ -705,7 +706,7 @@ def _candidates(columns: list[ColumnFacts], profiles: list[_Profile]) -> list[Ca
 
 
 def _sign(facts: ColumnFacts, profile: _Profile) -> str | None:
-    """Return what suggests that the column tells people apart; see persons.RANKS."""
+    """Return the sign that the column identifies people; see persons.RANKS."""
     if facts.role == "identifier":
         meaning = profile.meaning((*IDENTIFYING, *UNITS))
         if meaning is not None:
@@ -745,8 +746,9 @@ def _doubt(candidate: Candidate) -> str:
         return ""
     return (
         f"Its values repeat, but the rows of a value often differ in "
-        f"{' or '.join(candidate.stable)}, so it does not tell people apart. Make the column that "
-        "does the person, or state rows_are_people = true if every row is another person."
+        f"{' or '.join(candidate.stable)}, so it does not identify people. Assign the role "
+        "person to the column that does, or set rows_are_people = true if every row is about a "
+        "different person."
     )
 
 

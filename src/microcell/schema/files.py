@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from microcell._display import record_html, record_repr
 from microcell._files import read_bytes
 from microcell.errors import MicrocellError, OptionError, SchemaError, TableError
+from microcell.hierarchies import read_hierarchy
 from microcell.kinds import KINDS
 from microcell.model import Column, Schema
 from microcell.model.manifest import ORDER_KEY_PATTERN
@@ -40,7 +41,7 @@ __all__ = [
 
 Role = Literal["identifier", "person", "quasi", "confidential", "strata", "keep", "drop", "weight"]
 _FIELD_OF_ROLE = {"identifier": "identifiers"} | {role: role for role in get_args(Role)[1:]}
-"""The field of :class:`Schema` for each role, in the order in which files list them."""
+"""The field of :class:`Schema` for each role, in the order of schema files."""
 
 _DETAILED_ROLES = ("quasi", "confidential")
 """Roles whose columns may have keys other than ``role``."""
@@ -80,22 +81,39 @@ class ColumnEntry(_FileModel):
     longitude: str | None = Field(
         default=None, description="For a location: the column with the longitude in degrees."
     )
+    hierarchy: str | list[list[str]] | dict[str, Any] | None = Field(
+        default=None,
+        description="Groups of the values: a file (value; group; larger group; …) relative to this "
+        "one, the name of a bundled hierarchy, rows of labels, or a table from groups to values.",
+    )
+    bands: list[int | float | str] | None = Field(
+        default=None,
+        description='Groups of numbers, by width (`[5, 10, 20]`), or of dates (`["month", '
+        '"year"]`).',
+    )
     after: str | None = Field(
         default=None,
-        description="For a date or number: a quasi-identifier that is never published with a "
-        "later value, such as the admission for a discharge.",
+        description="For a date or number: the quasi-identifier that it must not precede when "
+        "published, such as the admission for a discharge.",
     )
     difference_of: list[str] | None = Field(
         default=None,
-        description="Two quasi-identifiers, later and earlier, whose published difference the "
-        "column is; dates differ in days.",
+        description="For a difference: the two quasi-identifiers, later and earlier, from whose "
+        "published values it is computed. Differences of dates are in days.",
     )
     sum_of: list[str] | None = Field(
-        default=None, description="Quasi-identifiers whose published sum the column is."
+        default=None,
+        description="For a total: the quasi-identifiers whose published values are added up.",
     )
     round: float | None = Field(
         default=None,
         description="For a confidential number: publish multiples of this step.",
+    )
+    top: float | None = Field(
+        default=None, description="For a confidential number: publish larger values as this one."
+    )
+    bottom: float | None = Field(
+        default=None, description="For a confidential number: publish smaller values as this one."
     )
 
 
@@ -108,8 +126,8 @@ class SchemaFile(_FileModel):
     )
     dominance: list[int | float] = Field(
         default=list(DOMINANCE),
-        description="Dominance rule `[n, p]`: the n largest sampling weights of a cell count for "
-        "at most the share p of the cell's weight in its representative.",
+        description="Dominance rule `[n, p]`: the n heaviest members of a cell (by sampling "
+        "weight, or by the rows of a person) count for at most the share p of its weight.",
     )
     person_cells: Literal["rows", "together"] = Field(
         default="rows",
@@ -118,7 +136,7 @@ class SchemaFile(_FileModel):
     )
     rows_are_people: bool = Field(
         default=False,
-        description="States that every row is about another person although no identifier is "
+        description="States that every row is about a different person although no identifier is "
         "unique.",
     )
     columns: dict[str, ColumnEntry] = Field(
@@ -186,7 +204,7 @@ class RunFile(_FileModel):
     )
     person: str | list[str] | None = Field(
         default=None,
-        description="Column, or list of columns, that tells people apart; overrides the schema.",
+        description="Column, or list of columns, that identifies people; overrides the schema.",
     )
     person_cells: Literal["rows", "together"] | None = Field(
         default=None,
@@ -195,7 +213,7 @@ class RunFile(_FileModel):
     )
     rows_are_people: bool | None = Field(
         default=None,
-        description="States that every row is about another person; overrides the schema.",
+        description="States that every row is about a different person; overrides the schema.",
     )
     blocks: int | str | None = Field(
         default=None,
@@ -286,7 +304,7 @@ def load_schema(path: str | Path) -> Schema:
     ...     load_schema(path).quasi[0].name
     'age'
     """
-    return schema_from_toml(_read_text(path), source=str(path))
+    return schema_from_toml(_read_text(path), source=str(path), folder=Path(path).parent)
 
 
 def load_run(path: str | Path) -> Run:
@@ -308,8 +326,8 @@ def load_run(path: str | Path) -> Run:
     return run_from_toml(_read_text(path), source=str(path), folder=Path(path).parent)
 
 
-def schema_from_toml(text: str, *, source: str = "schema") -> Schema:
-    """Parse a schema; error messages call it ``source``.
+def schema_from_toml(text: str, *, source: str = "schema", folder: Path = Path()) -> Schema:
+    """Parse a schema; error messages call it ``source``, and files are relative to ``folder``.
 
     Examples
     --------
@@ -322,7 +340,7 @@ def schema_from_toml(text: str, *, source: str = "schema") -> Schema:
     >>> schema.quasi[0].publish
     'range'
     """
-    file = _File(source, SchemaError)
+    file = _File(source, SchemaError, folder=folder)
     return _schema(file, file.parse(text))
 
 
@@ -357,10 +375,8 @@ def schema_to_toml(schema: Schema, *, comments: Mapping[str, str] | None = None)
         table["role"] = role
         for key in fields(column)[1:]:
             value = getattr(column, key.name)
-            if value != key.default:
-                table[key.name] = (
-                    float(value) if key.name in ("weight", "round") else _as_list(value)
-                )
+            if value != key.default and not (key.name == "hierarchy" and column.bands):
+                table[key.name] = _as_toml(key.name, value)
         tables[column.name] = table
     if tables:
         document["columns"] = tables
@@ -391,7 +407,7 @@ def run_from_toml(text: str, *, source: str = "run", folder: Path = Path()) -> R
     file.check_version(content, "config_version")
     schema: Any = content.get("schema")
     if isinstance(schema, dict):
-        nested = _File(source, SchemaError, path=("schema",))
+        nested = _File(source, SchemaError, path=("schema",), folder=folder)
         schema = _schema(nested, {"schema_version": 1} | content.pop("schema"))
     parsed = file.validate(RunFile, content)
     values: dict[str, Any] = {item.name: getattr(parsed, item.name, None) for item in fields(Run)}
@@ -437,6 +453,8 @@ _PHRASES: dict[Any, str] = {
     list[str]: "a list of texts",
     list[int | float]: "a list of two numbers",
     list[str | int]: "a list of texts or whole numbers",
+    list[int | float | str]: "a list of numbers or texts",
+    list[list[str]]: "a list of rows of labels",
     _Scalar | list[_Scalar]: "text, a number, true or false, or a list of these",
     float | dict[str, float]: "a number",
 }
@@ -454,6 +472,7 @@ class _File:
     source: str
     error: type[MicrocellError]
     path: tuple[str, ...] = ()
+    folder: Path = Path()
 
     def invalid(self, key: Sequence[str], problem: str) -> MicrocellError:
         name = _key_text((*self.path, *key))
@@ -542,17 +561,17 @@ def _known_keys(model: type[BaseModel], path: Sequence[str]) -> list[str]:
     return list(_fields_by_key(annotation))
 
 
-def _unknown_key(key: str, known: Sequence[str]) -> str:
-    near = get_close_matches(key.lower(), known, n=1, cutoff=0.5)
+def _unknown_key(key: str, keys: Sequence[str]) -> str:
+    near = get_close_matches(key.lower(), keys, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near else ""
-    return f"is not a known key.{hint} Known keys: {', '.join(known)}."
+    return f"is not a known key.{hint} Known keys: {', '.join(keys)}."
 
 
 def _schema(file: _File, content: Mapping[str, Any]) -> Schema:
     file.check_version(content, "schema_version")
     parsed = file.validate(SchemaFile, content)
     roles: dict[str, list[str]] = {name: [] for name in _FIELD_OF_ROLE.values()}
-    declared: dict[str, Mapping[str, Any]] = {}
+    declared: dict[str, dict[str, Any]] = {}
     for name, entry in parsed.columns.items():
         details = {key: getattr(entry, key) for key in entry.model_fields_set if key != "role"}
         if details and entry.role not in _DETAILED_ROLES:
@@ -572,6 +591,9 @@ def _schema(file: _File, content: Mapping[str, Any]) -> Schema:
             "have only one.",
         )
     try:
+        for details in declared.values():
+            if isinstance(details.get("hierarchy"), str):
+                details["hierarchy"] = read_hierarchy(details["hierarchy"], folder=file.folder)
         columns = {name: Column(name, **details) for name, details in declared.items()}
         fields: dict[str, Any] = {
             field: [columns.get(name, name) for name in names] for field, names in roles.items()
@@ -620,7 +642,11 @@ def _with_tuples(table: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _as_list(value: Any) -> Any:
+def _as_toml(key: str, value: Any) -> Any:
+    if key in ("weight", "round", "top", "bottom"):
+        return float(value)
+    if key == "hierarchy":
+        return value.as_plain()
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -1,4 +1,4 @@
-"""People with several rows: find the column that tells them apart, or name another one."""
+"""People with several rows: find the column that identifies them, or choose another one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,20 +24,19 @@ __all__ = [
 ]
 
 RANKS: Mapping[str, int] = {"number": 0, "content": 1, "household": 2, "text": 3, "name": 4}
-"""What a column stands for, from the surest sign of a person to the weakest.
-
-"content" is a column without a telling name in whose rows sex and date of birth agree; "text" is
-text that rarely repeats. A first name is not a person, so names come last.
+"""Kinds of columns, from the surest sign of a person to the weakest. "content" is a column whose
+name says nothing but whose rows agree in sex and date of birth; "text" is text that rarely repeats.
+A first name is not a person, so names come last.
 """
 
 _MIN_PERSONS = 10
-"""With fewer distinct values, a column does not tell people apart."""
+"""A column with fewer distinct values cannot identify people."""
 
 _AGREEMENT = 0.9
 """Share of the persons with several rows whose rows must agree in sex and date of birth."""
 
 _MAX_CHANCE = 0.8
-"""Above this share of agreement between any two rows, agreement means nothing."""
+"""If any two rows agree more often than this, agreement means nothing."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class RowsPerPerson:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Columns that may tell people apart, next to the columns that never change for a person."""
+    """Columns that may identify people, with the columns that never change for a person."""
 
     names: tuple[str, ...]
     columns: tuple[Values, ...]
@@ -90,7 +89,7 @@ class Candidate:
 
     @property
     def is_person(self) -> bool:
-        """Whether the columns tell people apart, as far as the table shows."""
+        """Whether the columns identify people, as far as the table shows."""
         if self.distinct < _MIN_PERSONS:
             return False
         if self.sign in ("number", "household"):
@@ -106,8 +105,8 @@ class Candidate:
             hash_rows(self.stable.values(), len(self.persons)), return_counts=True
         )
         rows = np.bincount(self.persons[self.persons >= 0])
-        chance = float(((counts / counts.sum()) ** 2).sum())
-        return chance <= _MAX_CHANCE and int((rows > 1).sum()) >= _MIN_PERSONS
+        probability = float(((counts / counts.sum()) ** 2).sum())
+        return probability <= _MAX_CHANCE and int((rows > 1).sum()) >= _MIN_PERSONS
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -118,7 +117,7 @@ class Candidate:
 
 
 def choose_person(candidates: Iterable[Candidate]) -> Candidate | None:
-    """Return the candidate that most probably tells people apart; None if none does."""
+    """Return the candidate that most probably identifies people; None if none does."""
     return min(
         (item for item in candidates if item.is_person), key=lambda item: item.order, default=None
     )
@@ -175,8 +174,8 @@ def with_person(
 ) -> Schema:
     """Return the schema with another person column, or with the statement that rows are people.
 
-    What is None stays as it is. Identifiers and dropped columns may become the person; earlier
-    person columns become identifiers, so that they are still removed.
+    Arguments that are None change nothing. Identifiers and dropped columns may become the person;
+    earlier person columns become identifiers, so that they are still removed.
 
     Examples
     --------
@@ -190,7 +189,7 @@ def with_person(
     if person and rows_are_people:
         raise OptionError(
             "A person column and rows_are_people exclude each other: either some people have "
-            "several rows, or every row is about another person. Leave one of them out.",
+            "several rows, or every row is about a different person. Leave one of them out.",
             code="option.conflict",
             option="rows_are_people",
         )

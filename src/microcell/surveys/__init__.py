@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from microcell.surveys.collection import Collection, collect
     from microcell.surveys.designs import SurveyDesign, design
     from microcell.surveys.forms import BoxDescription, describe_boxes, form, page
+    from microcell.surveys.learning import Calibration, ParticipationModel, learn_participation
+    from microcell.surveys.outlook import Outlook, Prospect, conditional_centroids, simulate
     from microcell.surveys.participation import (
         Estimate,
         Simulation,
@@ -21,7 +23,16 @@ if TYPE_CHECKING:
         simulate_participation,
         table_failure,
     )
+    from microcell.surveys.questionnaire import (
+        Ask,
+        Questionnaire,
+        gather,
+        load_questionnaire,
+        texts,
+    )
+    from microcell.surveys.rejects import Rejected
     from microcell.surveys.respondents import Answer, CheckFinding, SurveyCheck, answer, check
+    from microcell.surveys.running import CellStatus, SurveyStatus, status
     from microcell.surveys.sizes import (
         APPROXIMATIONS,
         EffectiveAnonymity,
@@ -31,11 +42,15 @@ if TYPE_CHECKING:
         size,
     )
     from microcell.surveys.survey_cells import FailureSummary
+    from microcell.surveys.sweeping import SurveySweep, SweepPoint, sweep
+    from microcell.surveys.waves import NextWave, next_wave
 
 _NAMES = {
     "collection": ("Collection", "collect"),
     "designs": ("SurveyDesign", "design"),
     "forms": ("BoxDescription", "describe_boxes", "form", "page"),
+    "learning": ("Calibration", "ParticipationModel", "learn_participation"),
+    "outlook": ("Outlook", "Prospect", "conditional_centroids", "simulate"),
     "participation": (
         "Estimate",
         "Simulation",
@@ -43,6 +58,8 @@ _NAMES = {
         "simulate_participation",
         "table_failure",
     ),
+    "questionnaire": ("Ask", "Questionnaire", "gather", "load_questionnaire", "texts"),
+    "rejects": ("Rejected",),
     "respondents": ("Answer", "CheckFinding", "SurveyCheck", "answer", "check"),
     "sizes": (
         "APPROXIMATIONS",
@@ -52,7 +69,10 @@ _NAMES = {
         "effective_anonymity",
         "size",
     ),
+    "running": ("CellStatus", "SurveyStatus", "status"),
     "survey_cells": ("FailureSummary",),
+    "sweeping": ("SurveySweep", "SweepPoint", "sweep"),
+    "waves": ("NextWave", "next_wave"),
 }
 _MODULE_OF = {
     name: f"microcell.surveys.{module}" for module, names in _NAMES.items() for name in names
@@ -61,29 +81,50 @@ _MODULE_OF = {
 __all__ = [
     "APPROXIMATIONS",
     "Answer",
+    "Ask",
     "BoxDescription",
+    "Calibration",
+    "CellStatus",
     "CheckFinding",
     "Collection",
     "EffectiveAnonymity",
     "Estimate",
     "FailureSummary",
+    "NextWave",
+    "Outlook",
+    "ParticipationModel",
+    "Prospect",
+    "Questionnaire",
+    "Rejected",
     "Simulation",
     "SurveyCheck",
     "SurveyDesign",
     "SurveySize",
+    "SurveyStatus",
+    "SurveySweep",
+    "SweepPoint",
     "answer",
     "approximate_size",
     "cell_failures",
     "check",
     "collect",
+    "conditional_centroids",
     "describe_boxes",
     "design",
     "effective_anonymity",
     "form",
+    "gather",
+    "learn_participation",
+    "load_questionnaire",
+    "next_wave",
     "page",
+    "simulate",
     "simulate_participation",
     "size",
+    "status",
+    "sweep",
     "table_failure",
+    "texts",
 ]
 
 

@@ -1,13 +1,14 @@
 """Build the cells of a survey so that every cell meets the failure limit.
 
 A *shape* assigns points to cells: power diagram, balls or nearest record. Cells that miss the limit
-are removed from the shape, which then assigns their candidates elsewhere, until all cells meet it.
+are removed from the shape, which then assigns their candidates to other cells. This is repeated
+until all cells meet the limit.
 """
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from microcell.errors import TooFewRecordsError
 from microcell.kernels._jit import one_thread, thread_count
 from microcell.kernels.arrays import centroids, squared_distances
 from microcell.kernels.balls import find_balls
-from microcell.kernels.participation import failures_of_cells
+from microcell.kernels.participation import exposures_of_cells, failures_of_cells
 from microcell.kernels.transport import choose_cells
 from microcell.kernels.trees import nearest_rows
 from microcell.methods import Quantization, pcl
@@ -69,7 +70,7 @@ class Power:
         return choose_cells(points, self.sites, self.costs)
 
     def without(self, cells: Integers, means: Floats) -> "Power":  # noqa: ARG002
-        """Drop sites; the remaining cells only grow."""
+        """Return the shape without some sites; the remaining cells only grow."""
         keep = np.setdiff1d(np.arange(self.count), cells)
         return Power(np.ascontiguousarray(self.sites[keep]), self.costs[keep])
 
@@ -98,7 +99,10 @@ class Balls:
         return cells[find_balls(points, self.references, self.radii)]
 
     def without(self, cells: Integers, means: Floats) -> "Balls":  # noqa: ARG002
-        """Drop the balls of these cells; the last cell has none, so drop the one before it."""
+        """Return the shape without the balls of these cells.
+
+        The last cell has no ball, so the one before it is dropped instead.
+        """
         last = self.count - 1
         dropped = np.unique(np.where(cells == last, last - 1, cells))
         keep = ~np.isin(self.cells, dropped)
@@ -174,6 +178,7 @@ def balance(
     probabilities: Floats,
     limit: float,
     rounds: int,
+    measure: Callable[[Integers, Floats, int], Floats] = failures_of_cells,
 ) -> Quantization:
     """Return the power cells with the fewest failures above ``limit`` after some rounds.
 
@@ -187,7 +192,7 @@ def balance(
     best = current = start
     fewest = len(start.partition) + 1
     for turn in range(2 * rounds):
-        demand = _measure_demand(current.labels, k, probabilities, limit)
+        demand = _measure_demand(current.labels, k, probabilities, limit, measure)
         if demand.n_failing < fewest or (demand.n_failing == fewest and turn < rounds):
             best, fewest = current, demand.n_failing
         if fewest == 0 or len(current.partition) == 1:
@@ -218,12 +223,18 @@ class _Demand:
     """Number of cells above the limit."""
 
 
-def _measure_demand(labels: Integers, k: int, probabilities: Floats, limit: float) -> _Demand:
+def _measure_demand(
+    labels: Integers,
+    k: int,
+    probabilities: Floats,
+    limit: float,
+    measure: Callable[[Integers, Floats, int], Floats],
+) -> _Demand:
     cells = labels.copy()  # Read-only arrays would compile the kernels a second time.
     sizes = np.bincount(cells)
-    failures = failures_of_cells(cells, probabilities, k)
+    failures = measure(cells, probabilities, k)
     means = np.bincount(cells, weights=probabilities) / sizes
-    with_one_more = failures_of_cells(
+    with_one_more = measure(
         np.concatenate([cells, np.arange(len(sizes))]), np.concatenate([probabilities, means]), k
     )
     logs = np.log(np.maximum(failures, _SMALLEST_FAILURE))
@@ -287,6 +298,13 @@ class CellsTask:
     max_boxes: int | None = None
     """Maximum number of cells, for boxes."""
     rounds: int = _ROUNDS
+    conditional: bool = False
+    """Whether the limit is that of the probability given that somebody takes part."""
+
+    @property
+    def measure(self) -> Callable[[Integers, Floats, int], Floats]:
+        """Function that computes the failure probabilities of cells to be limited."""
+        return exposures_of_cells if self.conditional else failures_of_cells
 
     @property
     def min_size(self) -> int:
@@ -326,9 +344,11 @@ def _partition(task: CellsTask, *, refine: bool) -> Integers:
     Without ``refine``, "auto" stands for plain MDAV.
     """
     if task.size is None:
-        return participating_cells(
+        refine = refine and not task.conditional  # Refinement only knows the other limit.
+        labels = participating_cells(
             task.points, task.k, task.probabilities, task.failure, seed=task.seed, refine=refine
         )
+        return _drop_failing(task, Lookup(task.points, labels)).labels.copy()
     method = "mdav" if task.method == "auto" and not refine else task.method
     partition = methods.partition(
         task.points, task.size, method=method, seed=task.seed, **task.options
@@ -337,13 +357,21 @@ def _partition(task: CellsTask, *, refine: bool) -> Integers:
 
 
 def _shape_power(task: CellsTask) -> Power:
-    """Return power cells of the sizes given by ``labels``, balanced if participation is uneven."""
+    """Return power cells of the same sizes as ``labels``, balanced if participation is uneven."""
     is_even = task.size is not None
     labels = _partition(task, refine=is_even)  # Balancing refines uneven cells anyway.
     weights = None if is_even else task.probabilities
     result = methods.power_cells(task.points, labels, weights=weights)
     if not is_even:
-        result = balance(task.points, result, task.k, task.probabilities, task.failure, task.rounds)
+        result = balance(
+            task.points,
+            result,
+            task.k,
+            task.probabilities,
+            task.failure,
+            task.rounds,
+            task.measure,
+        )
     cells = methods.unpin(result.cells, task.points, result.labels.copy())
     return Power(cells.centroids.copy(), cells.costs.copy())
 
@@ -358,6 +386,8 @@ def _shape_lookup(task: CellsTask) -> Lookup:
     return Lookup(cells.records.copy(), cells.labels.copy())
 
 
+_S = TypeVar("_S", bound=Shape)
+
 _SHAPERS: dict[str, Callable[[CellsTask], Shape]] = {
     "power": _shape_power,
     "balls": _shape_balls,
@@ -365,14 +395,14 @@ _SHAPERS: dict[str, Callable[[CellsTask], Shape]] = {
 }
 
 
-def _drop_failing(task: CellsTask, shape: Shape) -> Shape:
+def _drop_failing(task: CellsTask, shape: _S) -> _S:
     """Remove cells that miss the limit until all remaining cells meet it."""
     while True:
         labels = shape.assign(task.points)
         failures = np.zeros(shape.count)  # Cells at the end may be empty.
         # The roster has the order of the cells file: sums agree to the last bit.
         roster = build_roster(labels, task.probabilities)
-        nonempty = failures_of_cells(roster.labels, roster.probabilities, task.k)
+        nonempty = task.measure(roster.labels, roster.probabilities, task.k)
         failures[: len(nonempty)] = nonempty
         sizes = np.bincount(labels, minlength=shape.count)
         failing = np.flatnonzero((failures > task.failure) | (sizes < task.min_size))

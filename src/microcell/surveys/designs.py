@@ -1,6 +1,6 @@
-"""Design of a survey: cells of candidates, published before anyone answers."""
+"""Design of a survey: cells of candidates that are published before anyone answers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,9 @@ from microcell import __version__, auditing, encoding, methods, progress, tables
 from microcell._atomic import AtomicFiles
 from microcell._display import count, html_card, short_repr
 from microcell._validation import MIN_PROBABILITY, check_failure
+from microcell._validation import check_probability as check_chance
 from microcell.cells import Cells, load_cells
+from microcell.cells.survey_section import FAILURE_OF
 from microcell.errors import (
     DataError,
     GuaranteeError,
@@ -23,6 +25,7 @@ from microcell.errors import (
     TooFewRecordsError,
 )
 from microcell.kernels.arrays import squared_distances
+from microcell.kernels.participation import correlated_exposure, correlated_size
 from microcell.measures import people
 from microcell.methods.boxes import make_boxes
 from microcell.methods.candidates import expected_distortion, size_for_participation
@@ -49,11 +52,12 @@ from microcell.surveys.participation import (
 )
 from microcell.surveys.respondents import check
 from microcell.surveys.survey_cells import FailureSummary, build_roster, summarize_failures
+from microcell.surveys.waves import least_participation
 
 __all__ = ["Participation", "SurveyDesign", "design", "quasi_identifiers_only"]
 
 _MAX_COMPARED = 10_000
-"""Candidates used to compare with certain participation, at most. They are neighbours."""
+"""Maximum number of candidates in the comparison with certain participation; all are neighbours."""
 
 _DOMINANT = 0.9
 """A candidate with more than this share of a cell's expected participants would dominate its
@@ -94,6 +98,7 @@ class SurveyDesign:
             f"Either nobody or at least {k} take part in each cell, except with probability "
             f"{self.failures.worst:.3g}",
             {
+                "Failure if somebody takes part": f"{self.failures.worst_conditional:.3g} at most",
                 "Candidates": f"{len(self.labels):,}",
                 "Cells": f"{len(self.cells):,} ({self.cells.kind})",
             },
@@ -147,7 +152,7 @@ class SurveyDesign:
         confidential: bool = False,
         overwrite: bool = True,
     ) -> None:
-        """Write the cells, their manifest and optionally an HTML report, all or nothing.
+        """Write the cells, their manifest and, if requested, an HTML report, as one atomic set.
 
         The cells file is read back and checked before it replaces an existing one. Lookup cells
         contain the candidates' records: they are refused unless ``confidential`` is true, and are
@@ -177,11 +182,14 @@ def design(
     frame: Any,
     schema: Schema | str | Path,
     k: int,
-    participation: float | str = 0.75,
+    participation: float | str | tuple[float | str, float | str] = 0.75,
     failure: float = 1e-5,
     *,
     trust: str = "local",
     method: str = "auto",
+    failure_of: str | None = None,
+    correlation: float = 0.0,
+    next_wave: float | None = None,
     cells: str | None = None,
     max_boxes: int | None = None,
     seed: int = 0,
@@ -201,9 +209,27 @@ def design(
         Minimum number of participants in a cell where anyone takes part, at least 2.
     participation
         Probability that a candidate takes part: a number for all candidates, or the name of a
-        column of the frame with one probability per candidate. Candidates decide independently.
+        column of the frame with one probability per candidate. A pair of either is an interval: the
+        cells then meet the limit for a participant whatever the probabilities within it are.
+        Candidates decide independently unless there is a ``correlation``.
     failure
         Accepted probability that a cell has some participants, but fewer than k.
+    failure_of
+        What the limit holds for. "participant" limits the probability given that somebody takes
+        part in the cell, and given that any particular candidate does; it is the default if
+        participation is uneven. "cell" limits the probability that the cell fails at all. It is the
+        default if participation is the same for everybody; if it is uneven, a cell can meet it
+        although whoever takes part is almost surely exposed, because hardly anybody does.
+    correlation
+        Correlation between the decisions of any two candidates of a cell, at least 0 and less than
+        1, if participation is the same for everybody and trust is local. The number of participants
+        is then beta-binomial, and the limit is that for a participant. The cells file states the
+        failure of independent candidates, which is smaller.
+    next_wave
+        Probability that a candidate takes part in a second wave with the same cells (see
+        :func:`next_wave`). The cells are then large enough for both releases together: for those
+        who take part in both waves, and in either of them only. The limit is that for a
+        participant.
     trust
         "local": each respondent's own device finds the cell from a file. "none": respondents find
         their cell by hand on a printed form, which needs box-shaped cells.
@@ -211,8 +237,9 @@ def design(
         Partitioning method and its options, as for :func:`anonymize`. With uneven participation
         there is only one method: cells grow until they meet the limit, followed by local search.
     cells
-        Kind of cells for local trust: "power" (default), "balls" or "lookup". Lookup cells contain
-        the candidates' records, so they are only suitable if these are public.
+        Kind of cells for local trust: "power", "balls" or "lookup". The default is power, or the
+        better of power and balls if participation is uneven. Lookup cells contain the candidates'
+        records, so they are only suitable if these are public.
     max_boxes
         Maximum number of boxes on the printed form.
     seed
@@ -249,7 +276,12 @@ def design(
     _check_candidates(candidates, complete)
     prepared = prepare.prepare(candidates, reduced, k=k, missing=missing, publish_cells=True)
     expected = Participation.read(participation, prepared.original, prepared.table)
-    size = _min_cell_size(k, expected, failure, method, options)
+    expected = expected.with_next_wave(next_wave)
+    failure_of = _choose_failure_of(failure_of, expected, correlation)
+    conditional = failure_of == "participant"
+    size = _min_cell_size(k, expected, failure, method, options, conditional=conditional)
+    if correlation:
+        size = _correlated_size(k, expected, failure, correlation, kind, prepared.table.rows)
     _check_enough(size, prepared.table.rows, k)
     published = prepared.encoded.encoding.published(k if kind == "boxes" or size is None else size)
     # Respondents only get the published encoding, without rare categories: candidates must be
@@ -257,26 +289,40 @@ def design(
     points = encoding.place(prepared.table, published).matrix
     if points.shape[1] == 0:
         raise OptionError(
-            "No quasi-identifier varies, so there is nothing to form cells by. Add one that "
-            "differs between candidates.",
+            "No quasi-identifier varies, so candidates cannot be divided into cells. Add one "
+            "that differs between candidates.",
             code="option.unsupported",
             option="schema",
         )
     task = CellsTask(
-        points, expected.each, k, failure, size, method, options, seed, max_boxes=max_boxes
+        points,
+        expected.each,
+        k,
+        failure,
+        size,
+        method,
+        options,
+        seed,
+        max_boxes=max_boxes,
+        conditional=conditional,
     )
-    built = _build(task, kind, published)
+    both = cells is None and kind == "power" and size is None and len(points) <= _MAX_COMPARED
+    built = _build_better(task, published) if both else _build(task, kind, published)
     labels = built.assign(points)
+    if expected.waves is not None:  # the file and the manifest state the first wave
+        task = replace(task, probabilities=expected.waves[0].each)
     failures = _prove(built, labels, task)
-    finished = _with_survey_section(built, prepared, labels, task, failures, trust)
+    _prove_correlated(built, task, correlation)
+    finished = _with_survey_section(built, prepared, labels, task, failures, trust, expected.upper)
     request = {
         "method": method,
         "options": dict(options),
-        "kind": kind,
+        "kind": built.kind,
         "seed": int(seed),
         "missing": missing,
     }
-    manifest = _describe(finished, prepared, task, labels, failures, expected.column, request)
+    described = expected.describe(correlation)
+    manifest = _describe(finished, prepared, task, labels, failures, described, request)
     manifest = manifest.updated(seconds=round(perf_counter() - started, 3))
     return SurveyDesign(finished, manifest, labels, failures, prepared.original.origin.path)
 
@@ -300,13 +346,14 @@ def quasi_identifiers_only(schema: Schema, participation: object) -> Schema:
             column=schema.weight,
         )
     names = {part for column in schema.quasi for part in column.parts}
-    if isinstance(participation, str) and participation in names:
+    ends = participation if isinstance(participation, (tuple, list)) else [participation]
+    used = [name for name in ends if isinstance(name, str) and name in names]
+    if used:
         raise OptionError(
-            f"The participation column {participation!r} is a quasi-identifier. Choose another "
-            "column.",
+            f"The participation column {used[0]!r} is a quasi-identifier. Choose another column.",
             code="option.conflict",
             option="participation",
-            column=participation,
+            column=used[0],
         )
     reserved = {"cell", "design"} & names
     if reserved:
@@ -330,7 +377,7 @@ def quasi_identifiers_only(schema: Schema, participation: object) -> Schema:
 
 
 def _check_candidates(frame: Table, schema: Schema) -> None:
-    """Raise SchemaError if a candidate has several rows: each takes part once, or not at all."""
+    """Raise SchemaError if a candidate has several rows: each candidate takes part at most once."""
     identifiers = [name for name in schema.identifiers if name in frame.columns]
     counted = replace(schema, identifiers=identifiers)  # others may come with the answers only
     people.check_people(frame, counted)
@@ -339,8 +386,9 @@ def _check_candidates(frame: Table, schema: Schema) -> None:
         if distinct < frame.rows:
             raise SchemaError(
                 f"The sampling frame has {count(frame.rows, 'row')} of "
-                f"{count(distinct, 'person')}, but needs one row per candidate: a candidate takes "
-                "part or not. Keep one row per person; answers may repeat (collect with person).",
+                f"{count(distinct, 'person')}, but needs one row per candidate. Keep one row "
+                "per person; several answers per person can be collected with person "
+                "(--person).",
                 code="schema.invalid",
                 columns=list(counted.person),
                 rows=frame.rows,
@@ -357,10 +405,19 @@ class Participation:
     """Probability of every candidate, if it is the same for all."""
     column: str | None
     """Column that the probabilities were read from."""
+    upper: Floats | None = None
+    """Upper end of the interval of each candidate, if the others are lower ends."""
+    waves: "tuple[Participation, float] | None" = None
+    """Participation in the first and in the second wave, if the cells are for both."""
 
     @classmethod
     def read(cls, participation: object, original: Table, table: Table) -> "Participation":
-        """Read a probability, or a column of ``table``, the part of ``original`` to design for."""
+        """Read a probability, or a column of ``table``, the part of ``original`` to design for.
+
+        A pair of them is an interval.
+        """
+        if isinstance(participation, (tuple, list)):
+            return cls._read_interval(participation, original, table)
         if isinstance(participation, str):
             _check_column(participation, original)
             each = table.columns[participation].reals()
@@ -368,6 +425,54 @@ class Participation:
             return cls(each, common, participation)
         probability = check_probability(participation)
         return cls(np.full(table.rows, probability), probability, None)
+
+    @classmethod
+    def _read_interval(
+        cls, ends: Sequence[object], original: Table, table: Table
+    ) -> "Participation":
+        if len(ends) != 2 or any(isinstance(end, (tuple, list)) for end in ends):
+            raise OptionError(
+                "An interval of participation is a pair: its lower and its upper end.",
+                code="option.invalid",
+                option="participation",
+            )
+        low, high = (cls.read(end, original, table) for end in ends)
+        if (low.each > high.each).any():
+            raise OptionError(
+                "The lower end of the participation must not exceed the upper end.",
+                code="option.out_of_range",
+                option="participation",
+            )
+        return replace(low, upper=high.each)
+
+    def with_next_wave(self, next_wave: float | None) -> "Participation":
+        """Return the least participation to design for if there is a second wave."""
+        if next_wave is None:
+            return self
+        if self.upper is not None:
+            raise OptionError(
+                "A design for two waves needs participation to be known, not an interval.",
+                code="option.conflict",
+                option="next_wave",
+            )
+        second = check_chance(next_wave, "next_wave")
+        first = np.full(1, self.common) if self.common is not None else self.each
+        least = least_participation(first, second)
+        common = float(least[0]) if self.common is not None else None
+        each = np.full(len(self.each), common) if common is not None else least
+        return replace(self, each=each, common=common, waves=(self, second))
+
+    def describe(self, correlation: float) -> ParticipationSection:
+        """Return the section of the manifest."""
+        first = self if self.waves is None else self.waves[0]
+        return ParticipationSection(
+            column=first.column,
+            common=first.common,
+            mean=float(first.each.mean()),
+            upper=None if self.upper is None else float(self.upper.mean()),
+            next_wave=None if self.waves is None else self.waves[1],
+            correlation=correlation or None,
+        )
 
 
 def _check_column(name: str, table: Table) -> None:
@@ -424,13 +529,46 @@ def _choose_kind(trust: str, cells: str | None, max_boxes: int | None) -> str:
     return str(kind)
 
 
+def _choose_failure_of(failure_of: str | None, expected: Participation, correlation: float) -> str:
+    is_number = isinstance(correlation, (int, float)) and not isinstance(correlation, bool)
+    if not is_number or not 0 <= correlation < 1:
+        raise OptionError(
+            "correlation must be a number of at least 0 and less than 1.",
+            code="option.out_of_range",
+            option="correlation",
+        )
+    needs_participant = expected.upper is not None or expected.waves is not None or correlation > 0
+    if failure_of == "cell" and needs_participant:
+        raise OptionError(
+            "With an interval of participation, a second wave or a correlation, the limit is that "
+            "for a participant, which implies the limit for a cell. Omit failure_of.",
+            code="option.conflict",
+            option="failure_of",
+        )
+    if failure_of is None:
+        return "participant" if expected.common is None or needs_participant else "cell"
+    if failure_of not in FAILURE_OF:
+        raise OptionError(
+            f"failure_of must be one of {', '.join(FAILURE_OF)}.",
+            code="option.unknown",
+            option="failure_of",
+        )
+    return failure_of
+
+
 def _min_cell_size(
-    k: int, expected: Participation, failure: float, method: str, options: Mapping[str, Any]
+    k: int,
+    expected: Participation,
+    failure: float,
+    method: str,
+    options: Mapping[str, Any],
+    *,
+    conditional: bool,
 ) -> int | None:
     """Return the smallest size of a cell, or None if participation is uneven."""
     if expected.common is not None:
         methods.check_method(method, options)
-        return size_for_participation(k, expected.common, failure)
+        return size_for_participation(k, expected.common, failure, conditional=conditional)
     if method != "auto" or options:
         raise OptionError(
             "With uneven participation there is only one method. Omit method and its options.",
@@ -438,6 +576,48 @@ def _min_cell_size(
             option="method",
         )
     return None
+
+
+def _correlated_size(
+    k: int, expected: Participation, failure: float, correlation: float, kind: str, most: int
+) -> int:
+    """Return the smallest size of a cell of candidates who decide together."""
+    if expected.common is None or kind == "boxes":
+        raise OptionError(
+            "A correlation requires the same participation for everybody and local trust.",
+            code="option.unsupported",
+            option="correlation",
+        )
+    size = correlated_size(k, expected.common, correlation, failure, most)
+    if size is None:
+        raise TooFewRecordsError(
+            f"All {count(most, 'candidate')} together do not meet the failure limit with k = {k} "
+            f"and a correlation of {correlation:g}. Accept a higher failure probability or lower "
+            "k: with a correlation, more candidates help little.",
+            code="guarantee.too_few_records",
+            k=k,
+            records=most,
+        )
+    return size
+
+
+def _prove_correlated(cells: Cells, task: CellsTask, correlation: float) -> None:
+    """Raise if a cell exceeds the limit under the assumed correlation."""
+    if not correlation:
+        return
+    participation = float(task.probabilities[0])
+    failing = [
+        size
+        for size in np.unique(cells.sizes).tolist()
+        if correlated_exposure(size, task.k, participation, correlation) > task.failure
+    ]
+    if failing:
+        raise GuaranteeError(
+            "Cells would exceed the failure limit under the assumed correlation, so no design was "
+            "made. This is a bug in microcell; please report it.",
+            code="guarantee.failed",
+            cells=len(failing),
+        )
 
 
 def _check_enough(size: int | None, n_candidates: int, k: int) -> None:
@@ -467,8 +647,22 @@ def _build(task: CellsTask, kind: str, published: Encoding) -> Cells:
             task.failure,
             most=task.max_boxes,
             seed=task.seed,
+            conditional=task.conditional,
         )
     return replace(build_survey_cells(task, kind), k=task.min_size, encoding=published)
+
+
+def _build_better(task: CellsTask, published: Encoding) -> Cells:
+    """Return the power cells or the balls, whichever have the smaller expected distortion.
+
+    Under uneven participation each of the two can be better by far.
+    """
+    built = [_build(task, kind, published) for kind in ("power", "balls")]
+    distortions = [
+        expected_distortion(task.points, cells.assign(task.points), task.probabilities)
+        for cells in built
+    ]
+    return built[int(np.argmin(distortions))]
 
 
 def _prove(cells: Cells, labels: Integers, task: CellsTask) -> FailureSummary:
@@ -482,7 +676,8 @@ def _prove(cells: Cells, labels: Integers, task: CellsTask) -> FailureSummary:
             code="guarantee.failed",
         )
     failures = summarize_failures(build_roster(labels, task.probabilities), task.k)
-    n_failing = int((failures.by_cell > task.failure).sum())
+    limited = failures.conditional if task.conditional else failures.by_cell
+    n_failing = int((limited > task.failure).sum())
     if n_failing:
         raise GuaranteeError(
             f"{count(n_failing, 'cell')} would exceed the failure limit, so no design was made. "
@@ -513,6 +708,7 @@ def _with_survey_section(
     task: CellsTask,
     failures: FailureSummary,
     trust: str,
+    upper: Floats | None,
 ) -> Cells:
     """Add representatives, weighted by participation, and the survey section of the file."""
     table, schema = prepared.table, prepared.schema
@@ -524,9 +720,13 @@ def _with_survey_section(
         "failure": float(task.failure),
         "trust": trust,
         "participation": build_roster(labels, task.probabilities).as_section(),
+        "failure_of": "participant" if task.conditional else "cell",
         "cell_failures": np.minimum(failures.by_cell, 1.0).tolist(),
+        "conditional_failures": failures.conditional.tolist(),
         **failures.as_dict(),
     }
+    if upper is not None:
+        survey["most_participants"] = float(upper.sum())
     values = tables.values_of_cells(published, labels, list(published.names))
     return replace(cells, representatives=values, survey=survey)
 
@@ -540,7 +740,7 @@ def _describe(
     task: CellsTask,
     labels: Integers,
     failures: FailureSummary,
-    column: str | None,
+    participation: ParticipationSection,
     request: Mapping[str, Any],
 ) -> DesignManifest:
     """Return the manifest: how the cells were designed and what they achieve."""
@@ -550,11 +750,8 @@ def _describe(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         k=task.k,
         failure=float(task.failure),
-        participation=ParticipationSection(
-            column=column,
-            common=float(task.probabilities[0]) if task.size is not None else None,
-            mean=float(task.probabilities.mean()),
-        ),
+        failure_of="participant" if task.conditional else "cell",
+        participation=participation,
         method=MethodSection(requested=request["method"], options=request["options"]),
         kind=request["kind"],
         seed=request["seed"],
@@ -577,6 +774,7 @@ def _describe_cells(
 ) -> DesignCellsSection:
     participants = np.bincount(labels, weights=task.probabilities)
     quartiles = np.quantile(failures.by_cell, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist()
+    given = np.quantile(failures.conditional, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist()
     names = ("least", "lower", "median", "upper", "largest")
     return DesignCellsSection(
         count=len(cells),
@@ -587,6 +785,7 @@ def _describe_cells(
             least=float(participants.min()), mean=float(participants.mean())
         ),
         failure=FailureSection(**dict(zip(names, quartiles, strict=True))),
+        conditional_failure=FailureSection(**dict(zip(names, given, strict=True))),
     )
 
 

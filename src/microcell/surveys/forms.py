@@ -1,5 +1,6 @@
 """Material for respondents: an HTML page that finds their cell, or a paper form."""
 
+import json
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,16 +8,18 @@ from datetime import timedelta
 from hashlib import sha256
 from importlib.resources import files
 from math import ceil, inf, isinf, nextafter
+from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from microcell._display import count, record_html, record_repr
+from microcell._display import count, listing, record_html, record_repr
 from microcell.cells import BoxCells, Cells
 from microcell.cells.boxes import EXACT, Side
 from microcell.errors import OptionError
 from microcell.kinds import kind_of
 from microcell.model import EncodedColumn
+from microcell.surveys.questionnaire import Ask, Questionnaire
 
 __all__ = [
     "ANY",
@@ -31,6 +34,7 @@ __all__ = [
     "list_questions",
     "page",
     "prefixes",
+    "render_page",
     "require_boxes",
 ]
 
@@ -276,7 +280,12 @@ class Question:
 
 
 def form(
-    cells: Cells, *, title: str = "Survey", ask: Sequence[str] = (), max_boxes: int = MAX_BOXES
+    cells: Cells,
+    *,
+    title: str | None = None,
+    ask: Sequence[str] = (),
+    questionnaire: Questionnaire | None = None,
+    max_boxes: int = MAX_BOXES,
 ) -> str:
     """Return a paper form (A4, HTML) on which respondents find their code by ticking boxes.
 
@@ -291,6 +300,8 @@ def form(
         Title of the form.
     ask
         Further questions, with room for an answer on the slip.
+    questionnaire
+        Questions with their types, labels of the columns, and translated texts.
     max_boxes
         Largest number of boxes allowed.
 
@@ -328,14 +339,23 @@ def form(
             option="max_boxes",
             boxes=len(boxes),
         )
+    texts = questionnaire or Questionnaire()
+    texts.check_columns(
+        [column.name for column in boxes.encoding.columns] if boxes.encoding else []
+    )
+    asked = [*(Ask(f"question {at}", text) for at, text in enumerate(ask)), *texts.questions]
     questions = list_questions(boxes)
     columns = [boxes.column_of(split) for split in range(boxes.splits)]
     templates = _templates(trim_blocks=True, lstrip_blocks=True)
     return templates.get_template("survey_form.html").render(
-        title=title,
+        title=title or texts.title or "Survey",
+        intro=texts.intro,
+        language=texts.language,
+        say=texts.say,
+        label=texts.label,
         questions=questions,
         steps=_longest_path(questions),
-        ask=list(ask),
+        ask=asked,
         smallest=int(boxes.sizes.min()),
         count=len(boxes),
         digits=range(len(str(len(boxes) - 1))),
@@ -441,7 +461,9 @@ PAGE_KINDS = ("power", "balls", "boxes")
 """Kinds of cells that the page supports."""
 
 
-def page(cells: Cells, *, title: str = "Find your cell") -> str:
+def page(
+    cells: Cells, *, title: str | None = None, questionnaire: Questionnaire | None = None
+) -> str:
     """Return an HTML page that finds a respondent's cell in the browser.
 
     The page asks for each quasi-identifier and shows the cell and what it publishes, ready to copy.
@@ -449,7 +471,11 @@ def page(cells: Cells, *, title: str = "Find your cell") -> str:
     exactly as this package does, to the last bit except for the sines of locations. It verifies the
     digest and the stated failure probabilities before it asks anything, and its content security
     policy forbids any connection. For unknown categories and far-out values it chooses the nearest
-    cell and says so.
+    cell and says so. Locations can be clicked on a map.
+
+    A ``questionnaire`` adds the organizer's questions, labels and translated texts. Cell and
+    answers are saved as a file, or sent to the address that it names, the only one that the policy
+    then allows.
 
     Raises
     ------
@@ -480,26 +506,49 @@ def page(cells: Cells, *, title: str = "Find your cell") -> str:
         )
     if cells.encoding is None:
         raise OptionError(
-            "These cells were made from points, not from records, so there is nothing to ask "
-            "for. Design the survey from a table.",
+            "These cells were made from points, so they have no columns that respondents could "
+            "fill in. Design the survey from a table.",
             code="option.unsupported",
             option="cells",
         )
+    grouped = [column.name for column in cells.encoding.columns if column.hierarchy is not None]
+    if grouped:
+        raise OptionError(
+            f"The page cannot ask for {listing(map(repr, grouped))}, because it does not know "
+            "hierarchies. Declare another kind, or let respondents use 'microcell survey answer'.",
+            code="option.unsupported",
+            option="cells",
+            columns=tuple(grouped),
+        )
+    texts = questionnaire or Questionnaire()
+    texts.check_columns(
+        [name for column in cells.encoding.columns for name in (column.name, *column.parts)]
+    )
     script = _resource("survey_cells.js") + _resource("survey_page.js")
     style = _resource("survey_page.css")
     return (
         _templates()
         .get_template("survey_page.html")
         .render(
-            title=title,
+            title=title or texts.title or texts.say("Find your cell"),
+            intro=texts.intro,
+            language=texts.language,
+            say=texts.say,
+            send_to=texts.send,
             # A column name could contain "</script>"; escaped, the JSON means the same.
             cells=cells.to_json().strip().replace("<", "\\u003c"),
+            questionnaire=json.dumps(texts.as_dict()).replace("<", "\\u003c"),
             script=script,
             style=style,
             script_hash=_policy_hash(script),
             style_hash=_policy_hash(style),
         )
     )
+
+
+def render_page(template: str, **values: Any) -> str:
+    """Return a page made from one of the templates."""
+    return _templates(trim_blocks=True, lstrip_blocks=True).get_template(template).render(**values)
 
 
 def _templates(**options: bool) -> Environment:

@@ -164,7 +164,9 @@ def table_failure(failures: ArrayLike) -> float:
             code="data.invalid",
             option="failures",
         )
-    return 1.0 if (each == 1).any() else float(-np.expm1(np.log1p(-each).sum()))
+    if (each == 1).any():
+        return 1.0
+    return float(-np.expm1(np.log1p(-each).sum())) + 0.0  # never -0.0
 
 
 _DRAWS = 1 << 21
@@ -320,7 +322,11 @@ def _flatten(participation: object, labels: ArrayLike | None) -> tuple[Floats, I
 def _run_trials(
     rng: np.random.Generator, trials: int, probabilities: Floats, starts: Integers, k: int
 ) -> Floats:
-    """Return per trial: failing cells, their participants, these weighted by 1/q, any failure."""
+    """Return the failures of each trial.
+
+    The arrays hold the number of failing cells, the number of their participants, the same weighted
+    by 1/q, and whether any cell fails.
+    """
     takes_part = rng.random((trials, len(probabilities))) < probabilities
     counts = np.add.reduceat(takes_part, starts, axis=1, dtype=np.int64)
     fails = (counts > 0) & (counts < k)

@@ -34,7 +34,7 @@ __all__ = ["Answer", "CheckFinding", "SurveyCheck", "answer", "as_table", "check
 # --------------------------------------------------------------------------------------- answer
 
 _FAR_OUT = 0.5
-"""A number is far out if it lies beyond the range of all cell means by this share of the range."""
+"""A number is far out if it exceeds the range of all cell means by this share of the range."""
 
 
 @dataclass(frozen=True)
@@ -424,13 +424,27 @@ def _check_promise(loaded: SurveyCells, roster: Roster) -> Iterator[CheckFinding
         "The stated failure probability of every cell follows from its expected participation.",
         "a stated failure probability that does not follow from the expected participation",
     )
-    above = (summary.by_cell > limit * (1 + _TOLERANCE)) | (stated > limit)
+    if "failure_of" in survey:
+        given = np.array(survey["conditional_failures"])
+        yield _count_finding(
+            "conditional failures",
+            int((~_is_close(given, summary.conditional)).sum()),
+            "The stated failure probability of every cell, given that somebody takes part, follows "
+            "from its expected participation.",
+            "a stated failure probability, given that somebody takes part, that does not follow "
+            "from the expected participation",
+        )
+        stated = given if loaded.failure_of == "participant" else stated
+    limited = summary.limited(loaded.failure_of)
+    above = (limited > limit * (1 + _TOLERANCE)) | (stated > limit)
+    given_somebody = " given that somebody takes part" if loaded.failure_of == "participant" else ""
     yield _count_finding(
         "limit",
         int(above.sum()),
-        f"Every cell meets the failure limit of {limit:.4g}; the worst fails with probability "
-        f"{summary.worst:.4g}.",
-        f"a failure probability above the limit of {limit:.4g}",
+        f"Every cell meets the failure limit of {limit:.4g}{given_somebody}. The worst cell fails "
+        f"with probability {summary.worst:.4g}, and with {summary.worst_conditional:.4g} given "
+        "that somebody takes part.",
+        f"a failure probability above the limit of {limit:.4g}{given_somebody}",
     )
     for key, value in summary.as_dict().items():
         name = key.replace("_", " ")

@@ -1,4 +1,4 @@
-"""Size of a survey cell: exactly, by approximation, and for a whole table."""
+"""Size of a survey cell: the exact value, approximations, and the sizes of a whole table."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -90,8 +90,8 @@ def effective_anonymity(
         Minimum number of participants in a cell where anyone takes part, at least 2.
     participation
         One probability common to all candidates, or the probabilities of the candidates in the
-        order in which they join the cell. The order matters: the cell is small if those likely to
-        take part come first.
+        order in which they join the cell. The order matters: the cell is smallest if the most
+        likely participants come first.
     failure
         Accepted failure probability of the cell.
     available
@@ -268,10 +268,10 @@ def approximate_size(
     """Return the approximate number of candidates that a cell needs, not rounded.
 
     ``formula`` is a key of ``APPROXIMATIONS``: for k = 2 "logarithm", "linear", "quadratic" and
-    "lambert"; for any k "divergence", "square-root", "square-root-simple", "intercept" and the
-    lower bound "markov". They are accurate for small failure probabilities. Use
-    :func:`effective_anonymity` for the exact size, which is also fast. If participation is
-    certain, the size is k.
+    "lambert"; for any k "divergence", "square-root", "square-root-simple", "intercept", the lower
+    bound "markov" and the upper bound "chebyshev". Except for the bounds, they are accurate for
+    small failure probabilities. Use :func:`effective_anonymity` for the exact size, which is also
+    fast. If participation is certain, the size is k.
 
     Examples
     --------
@@ -385,6 +385,13 @@ def _square_root_simple(k: int, q: float, f: float) -> float:
     """(k-1 + sqrt(2 c (k-1)) + c) / q, c = -r ln f: "square-root" for large k."""
     c = -(1 - q) * math.log(f)
     return (k - 1 + math.sqrt(2 * c * (k - 1)) + c) / q
+
+
+@_approximation("chebyshev")
+def _chebyshev(k: int, q: float, f: float) -> float:
+    """Root n > (k-1)/q of f = n q r / (n q - k + 1)^2: sufficient by Chebyshev's inequality."""
+    half = q * (k - 1) + q * (1 - q) / (2 * f)
+    return max(float(k), (half + math.sqrt(half**2 - (q * (k - 1)) ** 2)) / q**2)
 
 
 @_approximation("intercept")

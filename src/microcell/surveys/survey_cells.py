@@ -1,4 +1,4 @@
-"""The cells file of a survey: expected participation and the failure probabilities it implies.
+"""The cells file of a survey: expected participation, and the resulting failure probabilities.
 
 Designers and respondents compute these numbers with the same code in the same order, so that both
 get the same result to the last bit. Nothing here loads tables or partitioning methods.
@@ -14,7 +14,12 @@ import numpy as np
 from microcell._display import count, record_html, short_repr
 from microcell.cells import Cells, load_cells
 from microcell.errors import OptionError
-from microcell.kernels.participation import failures_of_cells, figures, participant_failure
+from microcell.kernels.participation import (
+    exposures_of_cells,
+    failures_of_cells,
+    figures,
+    participant_failure,
+)
 from microcell.model import Encoding, Floats, Integers
 from microcell.surveys.participation import table_failure
 
@@ -38,6 +43,11 @@ class SurveyCells:
     representatives: Mapping[str, tuple[Any, ...]]
     survey: Mapping[str, Any]
     """The survey section of the cells file: k, limit, participation and failure probabilities."""
+
+    @property
+    def failure_of(self) -> str:
+        """What the failure limit applies to: "cell" or "participant"."""
+        return str(self.survey.get("failure_of", "cell"))
 
     @property
     def k(self) -> int:
@@ -137,6 +147,9 @@ class FailureSummary:
 
     by_cell: Floats
     """P{0 < K < k} of each cell."""
+    conditional: Floats
+    """Failure probability of each cell given that somebody takes part: the larger of
+    P{0 < K < k | K > 0} and that for the most exposed participant."""
     table_failure: float
     """Probability that at least one cell fails."""
     unprotected: float
@@ -151,6 +164,7 @@ class FailureSummary:
             self,
             count(len(self.by_cell), "cell"),
             worst=f"{self.worst:.3g}",
+            worst_conditional=f"{self.worst_conditional:.3g}",
             table_failure=f"{self.table_failure:.3g}",
         )
 
@@ -160,6 +174,15 @@ class FailureSummary:
     def worst(self) -> float:
         """Largest failure probability of a cell."""
         return float(self.by_cell.max())
+
+    @property
+    def worst_conditional(self) -> float:
+        """Largest failure probability of a cell given that somebody takes part."""
+        return float(self.conditional.max())
+
+    def limited(self, failure_of: str) -> Floats:
+        """Return the probabilities that the design limits."""
+        return self.conditional if failure_of == "participant" else self.by_cell
 
     def as_dict(self) -> dict[str, float]:
         """Return the combined probabilities, without those of single cells."""
@@ -180,6 +203,7 @@ def summarize_failures(roster: Roster, k: int) -> FailureSummary:
     moment = float(moments.sum())
     return FailureSummary(
         by_cell=failures,
+        conditional=exposures_of_cells(roster.labels, roster.probabilities, k),
         table_failure=table_failure(np.minimum(failures, 1.0)),
         unprotected=min(moment / total, k - 1.0) if total > 0 else 0.0,
         record_failure=moment / n_candidates,

@@ -1,8 +1,7 @@
 """Tables: frames and files in and out. No other package knows frame types or file formats."""
 
 from microcell.tables.digests import digest, file_digest
-from microcell.tables.formulas import check_escaping, escape_formulas, unescape_formulas
-from microcell.tables.reading import read
+from microcell.tables.files import check_suffix, check_writable, read, read_back, write
 from microcell.tables.snapshot import (
     as_stored,
     from_parquet,
@@ -10,15 +9,19 @@ from microcell.tables.snapshot import (
     origin_to_dict,
     to_parquet,
 )
-from microcell.tables.stacking import align, stack
 from microcell.tables.transform import (
     add_columns,
+    align,
+    check_escaping,
+    escape_formulas,
     publish,
     replace_by_cells,
+    stack,
     take,
+    unescape_formulas,
     values_of_cells,
+    without_category_order,
 )
-from microcell.tables.writing import check_suffix, check_writable, read_back, write
 
 __all__ = [
     "add_columns",
@@ -42,5 +45,6 @@ __all__ = [
     "to_parquet",
     "unescape_formulas",
     "values_of_cells",
+    "without_category_order",
     "write",
 ]

@@ -1,4 +1,4 @@
-"""Parse CSV text into a frame.
+"""Read, parse and write delimited text.
 
 The scanner that counts the fields of each record is written by hand: CSV libraries pad, truncate
 or skip irregular rows, or report them without the row number. Here every row must have as many
@@ -10,6 +10,7 @@ import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -17,9 +18,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from microcell._display import count
+from microcell._files import read_bytes
 from microcell.errors import OptionError, TableError
-from microcell.model import Dialect, Integers
-from microcell.tables.values import check_names
+from microcell.model import Dialect, Integers, Origin
+from microcell.tables.content import Content
+from microcell.tables.values import as_plain_types, check_names
 
 __all__ = [
     "CsvOptions",
@@ -32,6 +35,8 @@ __all__ = [
     "find_decimal",
     "measure",
     "parse_csv",
+    "read_csv",
+    "write_csv",
 ]
 
 _BLOCK = 1 << 23
@@ -283,7 +288,7 @@ def convert_dates(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def find_decimal(texts: pl.DataFrame) -> str:
-    """Return the decimal separator that makes more columns numeric; a point in a tie."""
+    """Return the decimal separator that makes more columns numeric; in a tie, a point."""
     fits = dict.fromkeys((".", ","), 0)
     for bare in _stripped_batches(texts):
         for sign in fits:
@@ -601,7 +606,7 @@ def _find_quote(data: bytes, quote: str | None) -> str:
 
 
 def _find_delimiter(data: bytes, *, quote: str, prefer: str) -> str:
-    """Return the delimiter with which most of the first records have as many fields as the header.
+    """Return the delimiter for which most of the first records have as many fields as the header.
 
     The header must have at least two fields.
     """
@@ -665,3 +670,25 @@ def _header(header: bytes, dialect: Dialect) -> list[str]:
 def _without(missing: Sequence[str]) -> pl.Expr:
     words = pl.Series(list(dict.fromkeys(missing)), dtype=pl.String)
     return pl.when(~pl.all().is_in(words.implode())).then(pl.all())
+
+
+def read_csv(path: Path, options: CsvOptions, *, prefer: str = ",") -> Content:
+    """Read a file of delimited text."""
+    parsed = parse_csv(read_bytes(path), options, prefer=prefer)
+    return Content(parsed.frame, parsed.dialect)
+
+
+def write_csv(frame: pl.DataFrame, path: Path, origin: Origin, *, prefer: str = ",") -> None:
+    """Write delimited text in UTF-8, in the dialect of the origin or with this delimiter."""
+    dialect = origin.dialect or Dialect(delimiter=prefer)
+    texts = as_plain_types(frame)
+    if frame.width == 1:
+        # A blank line at the end is not a record, so a lone missing value must be quoted.
+        texts = texts.with_columns(pl.all().cast(pl.String).fill_null(""))
+    texts.write_csv(
+        path,
+        separator=dialect.delimiter,
+        quote_char=dialect.quote or '"',
+        decimal_comma=dialect.decimal == ",",
+        quote_style="necessary",
+    )

@@ -66,7 +66,7 @@ class Frame(Protocol):
         """Return a column with the value of each record's cell."""
 
     def assemble(self, native: Any, names: Sequence[str], replaced: Mapping[str, Any]) -> Any:
-        """Return the frame with these columns in this order, and some of them replaced."""
+        """Return the frame with these columns in this order, some of them replaced."""
 
     def take(self, native: Any, rows: Integers) -> Any:
         """Return the rows at these positions, in this order."""
@@ -309,7 +309,7 @@ class PandasFrame:
 
 
 def _library(native: Any) -> Any:
-    """Return the module of the library that a frame or series belongs to."""
+    """Return the library of a frame or series, as a module."""
     return nw.from_native(native, allow_series=True).implementation.to_native_namespace()
 
 

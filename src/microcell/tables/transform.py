@@ -1,15 +1,20 @@
-"""Add, replace and select columns and rows, keeping the type of frame."""
+"""Change tables, keeping the type of frame: add, replace, select, concatenate, escape formulas."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from microcell.errors import TableError
-from microcell.model import Integers, Origin, Representatives, Table
+from microcell._display import listing
+from microcell._files import TEXT_SUFFIXES
+from microcell.errors import OptionError, SchemaError, TableError
+from microcell.model import Integers, Origin, Representatives, Table, Values
+from microcell.model.formulas import escape_text, is_risky, unescape_text
+from microcell.tables.content import LARGEST_EXACT
 from microcell.tables.frames import Frame, PandasFrame, frame_of, to_polars, wrap
 from microcell.tables.values import (
     Extract,
@@ -22,10 +27,16 @@ from microcell.tables.values import (
 
 __all__ = [
     "add_columns",
+    "align",
+    "check_escaping",
+    "escape_formulas",
     "publish",
     "replace_by_cells",
+    "stack",
     "take",
+    "unescape_formulas",
     "values_of_cells",
+    "without_category_order",
 ]
 
 
@@ -99,9 +110,8 @@ def publish(
         for name in names
         if name in representatives
     }
-    return wrap(
-        frame.assemble(table.native, names, replaced), _origin(table, set(names), representatives)
-    )
+    published = wrap(frame.assemble(table.native, names, replaced), table.origin)
+    return replace(published, origin=_origin(table, published, representatives))
 
 
 def take(table: Table, rows: Integers, *, keep_index: bool = True) -> Table:
@@ -114,6 +124,23 @@ def take(table: Table, rows: Integers, *, keep_index: bool = True) -> Table:
     if not keep_index and isinstance(frame, PandasFrame):
         native = native.reset_index(drop=True)
     return wrap(native, table.origin)
+
+
+def without_category_order(table: Table, keep: Collection[str]) -> Table:
+    """Return the table with text in place of ordered categories, except in the columns ``keep``.
+
+    The categories may be in the order in which the original has them, which would tell where its
+    rows were.
+    """
+    frame = to_polars(table)
+    names = [
+        name
+        for name, dtype in frame.schema.items()
+        if isinstance(dtype, pl.Enum) and name not in keep
+    ]
+    if not names:
+        return table
+    return wrap(frame.with_columns(pl.col(names).cast(pl.String)), table.origin)
 
 
 def _cells(frame: Frame, table: Table, name: str, representative: Representatives) -> Any:
@@ -129,21 +156,25 @@ def _cells(frame: Frame, table: Table, name: str, representative: Representative
 
 
 def _origin(
-    table: Table, names: Collection[str], representatives: Mapping[str, Representatives]
+    table: Table, published: Table, representatives: Mapping[str, Representatives]
 ) -> Origin:
-    """Return the origin without labels of removed columns or values that no longer occur."""
+    """Return the origin without labels of removed columns or of values that are not published.
+
+    Labels of other values are left out because they may be categories of the original, as pandas
+    writes them.
+    """
     origin = table.origin
-    published = {name: table.columns[name] for name in representatives}
+    replaced = {name: table.columns[name] for name in representatives}
     return replace(
         origin,
-        labels={name: label for name, label in origin.labels.items() if name in names},
+        labels={name: label for name, label in origin.labels.items() if name in published.columns},
         value_labels={
-            name: labels
+            name: _labels_of_values(labels, published, name)
             for name, labels in origin.value_labels.items()
-            if name in names
+            if name in published.columns
             and (name not in representatives or _fits(labels, representatives[name]))
         },
-        timed=origin.timed | {name for name, values in published.items() if has_times(values)},
+        timed=origin.timed | {name for name, values in replaced.items() if has_times(values)},
     )
 
 
@@ -156,10 +187,16 @@ def _fits(labels: Mapping[Any, str], representative: Representatives) -> bool:
     return representative.how == "row"
 
 
+def _labels_of_values(labels: Mapping[Any, str], table: Table, name: str) -> dict[Any, str]:
+    """Return the labels of the values that a column has."""
+    present = set(to_polars(table)[name].unique().to_list())
+    return {value: label for value, label in labels.items() if value in present}
+
+
 def values_of_cells(
     table: Table, labels: Integers, names: Sequence[str]
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the values that a published table has in each cell, as JSON stores them.
+    """Return the values that a published table has in each cell, as plain data for JSON.
 
     Dates are ISO text and missing values None.
 
@@ -212,3 +249,201 @@ def _as_representatives(table: Table, name: str, values: Sequence[Any]) -> Repre
     return Representatives(
         "text", np.array(["" if v is None else str(v) for v in values], dtype=object), missing
     )
+
+
+# ------------------------------------------------------------------------------ concatenation
+
+
+def align(first: Table, further: Table) -> Table:
+    """Put the columns of a further table in the order of the first, so that it can be stacked.
+
+    Both must have the same column names and types. Whole numbers can be combined with floats, and a
+    column without values with any type. In a CSV file, whole numbers in a column that is text in
+    the first table are read as text.
+
+    Raises
+    ------
+    SchemaError
+        A column is missing, new, or of another type: the error names it.
+
+    Examples
+    --------
+    >>> from microcell.tables import read
+    >>> align(read({"age": [20], "sex": ["f"]}), read({"sex": ["m"], "age": [30]})).names
+    ('age', 'sex')
+    """
+    _check_kinds(first, further)
+    _check_columns(first, further)
+    frame = frame_of(further.native)
+    texts = {} if further.origin.dialect is None else _numbers_as_text(first, further)
+    aligned = wrap(frame.assemble(further.native, list(first.names), texts), further.origin)
+    for name in first.names:
+        _check_types(name, first.columns[name], aligned.columns[name])
+    return aligned
+
+
+def stack(parts: Sequence[Table]) -> Table:
+    """Concatenate aligned tables, in the frame type of the first.
+
+    A column stays integer if it is integer in all parts. Ordered categories are those of the first
+    part, followed by new ones. A pandas index is kept.
+
+    Examples
+    --------
+    >>> from microcell.tables import read
+    >>> stack([read({"age": [20, 30]}), read({"age": [40]})]).native
+    {'age': array([20, 30, 40])}
+    """
+    first, *others = parts
+    if not others:
+        return first
+    try:
+        native = frame_of(first.native).stack([part.native for part in parts])
+    except (TypeError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        raise TableError(
+            "The parts have columns whose types cannot be combined. Convert them to one type.",
+            code="table.mismatch",
+        ) from None
+    stacked = wrap(native, replace(first.origin, path=None))
+    for name in first.names:
+        _check_stacked(name, stacked.columns[name], [part.columns[name] for part in parts])
+    return stacked
+
+
+def _check_kinds(first: Table, further: Table) -> None:
+    kinds = [type(part.native).__module__.partition(".")[0] for part in (first, further)]
+    if type(frame_of(first.native)) is not type(frame_of(further.native)):
+        names = ["a dict of arrays" if kind == "builtins" else f"a {kind} table" for kind in kinds]
+        raise TableError(
+            f"The base is {names[0]}, but the batch is {names[1]}. Use the same type of data "
+            "frame for both.",
+            code="table.mismatch",
+        )
+
+
+def _check_columns(first: Table, further: Table) -> None:
+    lacking = [name for name in first.names if name not in further.columns]
+    extra = [name for name in further.names if name not in first.columns]
+    if lacking:
+        raise SchemaError(
+            f"The batch does not have {_columns(lacking)} of the base. Both must have the same "
+            "columns.",
+            code="table.mismatch",
+            columns=lacking,
+        )
+    if extra:
+        raise SchemaError(
+            f"The batch has {_columns(extra)}, which the base does not have. Both must have the "
+            "same columns.",
+            code="table.mismatch",
+            columns=extra,
+        )
+
+
+def _check_types(name: str, first: Values, further: Values) -> None:
+    if _can_stack(first, further):
+        return
+    raise SchemaError(
+        f"Column {name!r} has {first.storage} values in the base but {further.storage} values in "
+        f"the batch, the first in row {np.argmin(further.missing) + 1} of the batch. Convert them "
+        "to one type.",
+        code="table.mismatch",
+        column=name,
+        row=int(np.argmin(further.missing)) + 1,
+    )
+
+
+def _can_stack(first: Values, further: Values) -> bool:
+    if "empty" in (first.storage, further.storage) or first.storage == further.storage:
+        return True
+    if not (first.is_number and further.is_number):
+        return False
+    return all(
+        np.abs(part.data[~part.missing]).max(initial=0) <= LARGEST_EXACT
+        for part in (first, further)
+        if part.storage == "integer"
+    )
+
+
+def _check_stacked(name: str, stacked: Values, parts: Sequence[Values]) -> None:
+    """Reject a column whose values a library changed while concatenating."""
+    present = [part for part in parts if part.storage != "empty"]
+    expected = {part.storage for part in present} or {"empty"}
+    storage = "float" if expected == {"integer", "float"} else next(iter(expected))
+    missing = np.concatenate([part.missing for part in parts])
+    if stacked.storage != storage or not np.array_equal(stacked.missing, missing):
+        raise TableError(
+            f"Column {name!r} has types that cannot be combined: time zones or sizes of numbers "
+            "differ. Convert it to one type in both tables.",
+            code="table.mismatch",
+            column=name,
+        )
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"column{'s' * (len(names) > 1)} {listing(map(repr, names))}"
+
+
+def _numbers_as_text(first: Table, further: Table) -> dict[str, pl.Series]:
+    """Return the columns of a text file with whole numbers that are text in the first table."""
+    return {
+        name: further.native.get_column(name).cast(pl.String)
+        for name in first.names
+        if first.columns[name].storage == "text" and further.columns[name].storage == "integer"
+    }
+
+
+# ------------------------------------------------------------------------------ formulas
+
+
+def check_escaping(table: Table, path: str | Path) -> None:
+    """Raise an error if formulas cannot be escaped in this file."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in TEXT_SUFFIXES:
+        raise OptionError(
+            f"escape_formulas applies only to {', '.join(TEXT_SUFFIXES)} files: text in {suffix} "
+            "files is never run as a formula. Leave it out.",
+            code="option.conflict",
+            option="escape_formulas",
+        )
+    risky = [name for name in table.names if is_risky(name)]
+    if risky:
+        raise TableError(
+            f"The name of column {risky[0]!r} begins like a formula, and names are not escaped. "
+            "Rename the column.",
+            code="table.bad_names",
+            column=risky[0],
+        )
+
+
+def escape_formulas(table: Table) -> Table:
+    """Return the table with an apostrophe before every text that looks like a formula.
+
+    Examples
+    --------
+    >>> from microcell.tables import read
+    >>> escaped = escape_formulas(read({"note": ["=1+1", "fine"], "change": [-5, 5]}))
+    >>> escaped.columns["note"].categories
+    ("'=1+1", 'fine')
+    >>> unescape_formulas(escaped).columns["note"].categories
+    ('=1+1', 'fine')
+    """
+    return _map_texts(table, escape_text)
+
+
+def unescape_formulas(table: Table) -> Table:
+    """Undo :func:`escape_formulas`."""
+    return _map_texts(table, unescape_text)
+
+
+def _map_texts(table: Table, change: Callable[[str], str]) -> Table:
+    """Replace texts; columns without any that changes, and their types, stay as they are."""
+    columns = []
+    for name, values in table.columns.items():
+        texts = values.categories if values.storage == "text" else ()
+        changed = {text: change(text) for text in texts if change(text) != text}
+        if changed:
+            columns.append(pl.col(name).cast(pl.String).replace(changed))
+    if not columns:
+        return table
+    return wrap(to_polars(table).with_columns(columns), table.origin)

@@ -436,9 +436,13 @@ def normalize(name: str, extract: Extract) -> Values:
 
 
 def series_from_numbers(name: str, extract: Extract, numbers: Representatives) -> pl.Series:
-    """Convert numbers, in the scale of the column's :class:`Values`, to a series of its type."""
+    """Convert numbers, in the scale of the column's :class:`Values`, to a series of its type.
+
+    A column without values and type, as in a text file, stays empty, even if the numbers are the
+    sums of other columns.
+    """
     dtype = extract.series.dtype
-    if numbers.missing.all():  # as in an empty column of a text file, which has no type
+    if numbers.missing.all() or dtype == pl.Null:
         return pl.Series([None] * len(numbers.missing), dtype=dtype)
     storage = _STORAGES.get(dtype.base_type())
     build = _BUILDERS.get(storage or "empty")

@@ -92,7 +92,7 @@ function showEmpty() {
   const few = view.devices < view.k;
   $("empty-words").textContent = few
     ? `Waiting for enough devices to sign up; a location is shared by at least ${count(view.k)}`
-    : "No cells: the devices are too far from each other, or wait for the next publication";
+    : "No cells: the devices are too far apart, or are waiting for the next publication";
   $("empty-bar").hidden = true;
 }
 
@@ -269,7 +269,7 @@ function showStatus(status) {
     ...(status.last_failure ? [entry("Last failure", status.last_failure)] : []),
   );
   $("rebuild").disabled = status.rebuild_requested;
-  if (status.rebuild_requested) $("rebuild-note").textContent = "All cells are built anew with the next publication that may differ so much from earlier ones.";
+  if (status.rebuild_requested) $("rebuild-note").textContent = "All cells will be rebuilt as soon as the differences from earlier publications involve enough devices.";
   else if ($("rebuild-note").textContent.startsWith("All cells")) $("rebuild-note").textContent = `Rebuilt at ${clock((status.rebuilt_at ?? 0) * 1000)}.`;
 }
 

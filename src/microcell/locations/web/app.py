@@ -19,7 +19,6 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from microcell import __version__
 from microcell._display import count
-from microcell.cells import PowerCells
 from microcell.errors import TooFewRecordsError
 from microcell.locations.anonymizer import Anonymizer
 from microcell.locations.clustering import Clustering
@@ -56,7 +55,7 @@ from microcell.locations.web.models import (
 __all__ = ["CellDocument", "CellMap", "Changes", "PageFile", "create_app", "page_files"]
 
 MAX_WAITING = 10_000
-"""Look-ups that may wait for a change; further ones are answered at once."""
+"""Number of look-ups that may wait for a change; further ones are answered immediately."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class CellDocument:
 
 
 class CellMap:
-    """Builds the GeoJSON of a publication, once for each."""
+    """Builder of GeoJSON, which builds the document of each publication once."""
 
     def __init__(self, anonymizer: Anonymizer) -> None:
         self._anonymizer = anonymizer
@@ -88,7 +87,7 @@ class CellMap:
 
 
 class Changes:
-    """Lets requests wait until what is published may have changed."""
+    """Wake requests that wait for the next publication."""
 
     def __init__(self, anonymizer: Anonymizer) -> None:
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = set()
@@ -136,27 +135,14 @@ def _draw_shapes(clustering: Clustering | None, count: int) -> list[str]:
     if (firsts[clustering.cell_of] != area_of).any():
         area_of[:] = 0
     for number in np.unique(area_of).tolist():
-        part, cells = _part(clustering, np.flatnonzero(area_of == number))
-        for cell, shape in zip(cells, cell_polygons(part), strict=True):
+        part, cells = clustering.part(np.flatnonzero(area_of == number))
+        for cell, shape in zip(cells.tolist(), cell_polygons(part), strict=True):
             shapes[cell] = json.dumps(shape, separators=(",", ":"), allow_nan=False)
     return shapes
 
 
 _FAR_APART = 300.0
 """Kilometres; cells that are farther apart are not drawn as neighbours."""
-
-
-def _part(clustering: Clustering, sites: Any) -> tuple[Clustering, list[int]]:
-    """Return the clustering of some sites, and the numbers that its cells had before."""
-    cells, cell_of = np.unique(clustering.cell_of[sites], return_inverse=True)
-    diagram = PowerCells(
-        centroids=clustering.sites.centroids[sites],
-        sizes=clustering.sites.sizes[sites],
-        k=clustering.sites.k,
-        costs=clustering.sites.costs[sites],
-    )
-    part = Clustering(diagram, cell_of, clustering.places[cells], clustering.radius[cells])
-    return part, cells.tolist()
 
 
 def _to_geojson(overview: Overview, shapes: list[str]) -> str:
@@ -230,9 +216,9 @@ _DESCRIPTION = """
 Devices sign up with an exact location and receive one to use instead, which at least k devices
 share, under an alias whose whole history at least k devices share.
 
-What is published changes on the service's clock only, and only if every difference to any earlier
-publication concerns enough devices. `GET /cells` is the last publication, `GET /publications` shows
-how k has held over time.
+Published data change only on the service's clock, and only if every difference from any earlier
+publication involves enough devices. `GET /cells` returns the last publication, `GET /publications`
+the smallest shared history over time.
 """
 
 _device_scheme = HTTPBearer(
@@ -337,18 +323,18 @@ def _add_device_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
         credentials: Annotated[_Credentials, Depends(_device_scheme)],
         if_none_match: Annotated[str | None, Header()] = None,
     ) -> Any:
-        """Look up the location to use; with `If-None-Match` and `wait`, wait for another one."""
+        """Look up the location to use; with `If-None-Match` and `wait`, wait for a new one."""
         # Called directly: each further dependency takes a quarter of the time of a look-up.
         token = await _device_token(credentials)
         answer = anonymizer.look_up(pseudonym, token)
-        known = _tags(if_none_match)
-        if query.wait > 0 and f'"{answer.tag}"' in known:
+        tags = _tags(if_none_match)
+        if query.wait > 0 and f'"{answer.tag}"' in tags:
             await changes.wait(
-                lambda: f'"{anonymizer.look_up(pseudonym, token).tag}"' not in known, query.wait
+                lambda: f'"{anonymizer.look_up(pseudonym, token).tag}"' not in tags, query.wait
             )
             answer = anonymizer.look_up(pseudonym, token)
         headers = {"ETag": f'"{answer.tag}"', "Cache-Control": _validity(answer)}
-        if f'"{answer.tag}"' in known:
+        if f'"{answer.tag}"' in tags:
             return Response(status_code=304, headers=headers)
         return JSONResponse(_answer_json(answer), headers=headers)
 
@@ -397,7 +383,7 @@ def _add_public_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
         responses=_TAGGED | error_responses(),
     )
     def list_cells(if_none_match: Annotated[str | None, Header()] = None) -> Response:
-        """List the published cells: places, bands of sizes, radii, polygons; never members."""
+        """List the published cells: places, size bands, radii and polygons, but not members."""
         document = cells.document()
         headers = {"ETag": document.tag, "Cache-Control": "no-cache"}
         if document.tag in _tags(if_none_match):
@@ -406,7 +392,7 @@ def _add_public_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
 
     @app.get("/publications", response_model=PublicHistory, responses=error_responses())
     def list_publications() -> Any:
-        """List recent publications with rounded figures: k over time."""
+        """List recent publications with rounded figures."""
         k = anonymizer.overview().k
         figures = [_rounded(publication, k) for publication in anonymizer.publications()]
         return JSONResponse(
@@ -424,7 +410,7 @@ def _add_public_routes(app: FastAPI, anonymizer: Anonymizer) -> None:
 
 
 def _rounded(publication: Publication, k: int) -> dict[str, Any]:
-    """Return the figures that everybody may see."""
+    """Return the public figures of a publication, rounded."""
     smallest, history = publication.smallest_cell, publication.k_over_history
     return {
         "generation": publication.generation,
@@ -471,7 +457,7 @@ def _add_operator_routes(app: FastAPI, anonymizer: Anonymizer, restricted: _Rest
         **restricted,
     )
     def rebuild() -> Any:
-        """Build all cells anew with the next publication; 409 if there are fewer than k devices."""
+        """Rebuild all cells at the next publication; 409 if there are fewer than k devices."""
         status = anonymizer.status()
         if status.devices < status.k:
             raise TooFewRecordsError(

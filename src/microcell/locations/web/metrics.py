@@ -34,11 +34,11 @@ _GAUGES = {
     "next_publication_at": "Unix time of the next publication.",
     "cells": "Number of cells.",
     "smallest_cell": "Number of devices in the smallest cell.",
-    "generation": "Number of publications and merges; equal numbers mean equal cells.",
+    "generation": "Number of publications, merges and suspensions; equal numbers mean equal cells.",
     "rebuilt_at": "Unix time of the last rebuild.",
     "rebuild_seconds": "Duration of the last rebuild in seconds.",
     "rebuilding": "1 while a publication is being computed, else 0.",
-    "changes": "Sign-ups, moves and cancellations since the last rebuild.",
+    "changes": "Devices that changed since the last rebuild, once per publication.",
     "changes_until_rebuild": "Changes left until the next rebuild.",
 }
 _COUNTERS = {
@@ -102,7 +102,7 @@ class Metrics:
 
 
 class _StatusCollector(Collector):
-    """Reads the status when scraped, so that nothing has to be kept up to date."""
+    """Collector that reads the status when scraped, so that nothing has to be kept up to date."""
 
     def __init__(self, status: Callable[[], Status]) -> None:
         self._status = status

@@ -205,7 +205,7 @@ class _RejectedError(Exception):
 
 
 class Middleware:
-    """Enforces the limits; failures are answered and logged without repeating what was sent.
+    """Middleware that enforces the limits. Failures are reported without repeating what was sent.
 
     Limits and metrics belong to one event loop.
     """
@@ -235,7 +235,7 @@ class Middleware:
         except Exception as error:  # noqa: BLE001
             _log_failure(error)
             if not response.status:
-                detail = "The service failed. Its log says where."
+                detail = "The service failed. Its log contains the details."
                 await _respond(response, 500, detail)
         finally:
             self._record(scope, response.status, perf_counter() - started)
@@ -269,7 +269,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"
 
 
 class _Response:
-    """Sends a response with the common headers; ``status`` is 0 until it starts."""
+    """Sender of a response with the common headers; ``status`` is 0 until it starts."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

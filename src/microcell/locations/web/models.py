@@ -62,7 +62,7 @@ _UsableLocation = Annotated[
 
 
 class LookUpResponse(BaseModel):
-    """The location that a device should use, under which alias and until when."""
+    """The location that a device should use, its alias, and how long both are valid."""
 
     location: _UsableLocation
     accuracy: Annotated[
@@ -76,7 +76,9 @@ class LookUpResponse(BaseModel):
         str | None,
         Field(description="Name to use with the location; never show providers the pseudonym."),
     ]
-    generation: Annotated[int, Field(description="Number of publications and merges so far.")]
+    generation: Annotated[
+        int, Field(description="Number of publications, merges and suspensions so far.")
+    ]
     valid_until: Annotated[float | None, Field(description="Unix time of the next publication.")]
     pending: Annotated[bool, Field(description="A move takes effect with the next publication.")]
 
@@ -116,13 +118,13 @@ class Health(BaseModel):
 
 
 class RebuildResponse(BaseModel):
-    """All cells are built anew with the next publication."""
+    """All cells will be rebuilt at the next publication."""
 
     requested: Literal[True]
 
 
 class CellProperties(BaseModel):
-    """Public information about a cell: its place, the band of its size, its radius in km."""
+    """Public information about a cell: place, size band, and radius in km."""
 
     number: int
     latitude: float
@@ -183,7 +185,7 @@ class History(BaseModel):
 
 
 class WaitQuery(BaseModel):
-    """Query of a look-up: how long to wait for another answer than the known one."""
+    """Query of a look-up: how long to wait for a new answer."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -288,7 +290,7 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def failed(_: Request, __: Exception) -> JSONResponse:
-        return _respond(500, "The service failed. Its log says where.")
+        return _respond(500, "The service failed. Its log contains the details.")
 
 
 def _respond(

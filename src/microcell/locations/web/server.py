@@ -96,7 +96,7 @@ def make_server(
 
 
 class _Server(uvicorn.Server):
-    """Reports when it is ready, and does not raise the signal again after shutting down."""
+    """Server that reports when it is ready, and does not raise the signal again at the end."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from microcell.report.figures.audit import draw_audit
     from microcell.report.figures.base import Picture
     from microcell.report.figures.cells import Panel, draw_panels
-    from microcell.report.figures.surveys import draw_cell_sizes, draw_failures, draw_survey_size
+    from microcell.report.figures.surveys import (
+        draw_cell_sizes,
+        draw_failures,
+        draw_outlook,
+        draw_survey_size,
+        draw_survey_sweep,
+    )
     from microcell.report.figures.sweeps import draw_comparison, draw_dependence, draw_exploration
     from microcell.report.figures.timeline import draw_plan
 
@@ -23,7 +29,13 @@ _MODULES = {
     "audit": ("draw_audit",),
     "base": ("Picture",),
     "cells": ("Panel", "draw_panels"),
-    "surveys": ("draw_cell_sizes", "draw_failures", "draw_survey_size"),
+    "surveys": (
+        "draw_cell_sizes",
+        "draw_failures",
+        "draw_outlook",
+        "draw_survey_size",
+        "draw_survey_sweep",
+    ),
     "sweeps": ("draw_comparison", "draw_dependence", "draw_exploration"),
     "timeline": ("draw_plan",),
 }
@@ -40,9 +52,11 @@ __all__ = [
     "draw_dependence",
     "draw_exploration",
     "draw_failures",
+    "draw_outlook",
     "draw_panels",
     "draw_plan",
     "draw_survey_size",
+    "draw_survey_sweep",
 ]
 
 

@@ -10,6 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import NullFormatter
 
 from microcell.model import Audit, Comparison, Correlations, Floats, Integers, Projection, Quantiles
 from microcell.report.figures.base import (
@@ -34,6 +35,7 @@ __all__ = [
     "draw_column",
     "draw_correlations",
     "draw_linkage",
+    "draw_moves",
     "draw_projection",
     "draw_quantiles",
     "format_edges",
@@ -44,9 +46,9 @@ __all__ = [
 _HISTOGRAM_BARS = 30
 _MAX_LABELLED_BARS = 12
 _DWARFS = 20
-"""A category with this many times the median is shown on a logarithmic scale."""
+"""If a category exceeds the median by this factor, the scale is logarithmic."""
 _MIN_BARS = 5
-"""With fewer bars the axis is padded, so that bars keep their usual width."""
+"""With fewer bars, the axis is padded, so that bars keep their usual width."""
 
 
 def draw_audit(audit: Audit) -> Mapping[str, Any]:
@@ -59,7 +61,10 @@ def draw_audit(audit: Audit) -> Mapping[str, Any]:
             "linkage": None
             if shares is None or not len(shares)
             else draw_linkage(shares, int(sizes.min()) if len(sizes) else 0),
-            "columns": [draw_column(item, i) for i, item in enumerate(audit.comparisons)],
+            "columns": [
+                *(draw_column(item, i) for i, item in enumerate(audit.comparisons)),
+                *(draw_moves(*item, i) for i, item in enumerate(audit.moves.items())),
+            ],
             "quantiles": [picture for picture in quantiles if picture is not None],
             "correlations": ()
             if audit.correlations is None
@@ -176,6 +181,9 @@ def _draw_categories(axes: Axes, comparison: Comparison) -> None:
     if dwarfed:
         axes.set_xscale("log")
         axes.set_xlim(left=0.8)
+        # The usual labels are formulas, which the style does not read.
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
     else:
         axes.locator_params(axis="x", nbins=5, integer=True)
     axes.set_xlabel("Records (logarithmic scale)" if dwarfed else "Records")
@@ -202,7 +210,27 @@ def _draw_intervals(axes: Axes, comparison: Comparison) -> None:
     axes.locator_params(axis="y", nbins=5, integer=True)
     if comparison.unit == "seconds":
         axes.set_xlabel("Seconds")
+    elif comparison.kind == "location":
+        axes.set_xlabel("Degrees")
     add_legend(axes)
+
+
+def draw_moves(name: str, percentiles: Floats, index: int) -> Picture:
+    """Draw the cumulative distribution of the distances that locations moved."""
+    figure = new_figure(3.8, 2.7)
+    axes = figure.add_subplot()
+    axes.plot(percentiles, np.arange(101), color=AFTER)
+    axes.set_xlim(left=0)
+    axes.set_ylim(0, 102)
+    axes.set_xlabel("Distance moved (km)")
+    axes.set_ylabel("Records (%)")
+    svg = to_svg(figure, f"moves{index}")
+    median, high = percentiles[50], percentiles[95]
+    return Picture(
+        svg,
+        f"{name}: share of the records published within a distance of where they were. Half moved "
+        f"at most {median:,.3g} km, 95 % at most {high:,.3g} km.",
+    )
 
 
 def format_edges(edges: Floats, unit: str | None) -> list[str]:

@@ -26,7 +26,7 @@ _TOUCHING = 1e-3
 _CLOSE = 0.5
 """Gaps, as shares of the longer side of the smaller cell.
 
-Touching cells must differ in colour, close ones should.
+Cells that touch must differ in colour, and close cells should.
 """
 
 

@@ -10,6 +10,7 @@ from microcell.report.figures.base import (
     AFTER,
     CLASS_COLOURS,
     EDGE,
+    MARKERS,
     Picture,
     new_figure,
     style,
@@ -18,9 +19,22 @@ from microcell.report.figures.base import (
 )
 
 if TYPE_CHECKING:
+    from microcell.surveys.outlook import Outlook
     from microcell.surveys.sizes import SurveySize
+    from microcell.surveys.sweeping import SurveySweep
 
-__all__ = ["draw_cell_sizes", "draw_failures", "draw_survey_size"]
+__all__ = [
+    "draw_cell_sizes",
+    "draw_failures",
+    "draw_outlook",
+    "draw_survey_size",
+    "draw_survey_sweep",
+]
+
+_DASHES = ("-", "--", "-.", ":")
+
+_LEAST = 1e-12
+"""Smaller probabilities are drawn at the left edge."""
 
 
 def draw_survey_size(
@@ -54,6 +68,83 @@ def draw_survey_size(
         axes.set_ylim(bottom=0)
         axes.set_xlabel("Accepted failure probability per cell")
         axes.set_ylabel(f"Candidates per cell (participation {100 * size.participation:g} %)")
+        return to_bytes(figure, format)
+
+
+def draw_outlook(outlook: "Outlook", format: str) -> bytes:
+    """Draw failure probabilities and the share of suppressed answers under each assumption."""
+    prospects = outlook.prospects
+    rows = np.arange(len(prospects))
+    with style():
+        figure = new_figure(8.0, 1.5 + 0.42 * len(prospects))
+        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+        for place, (name, label) in enumerate(
+            (
+                ("table_failure", "some cell"),
+                ("cell_failure", "a cell, on average"),
+                ("participant_failure", "a participant's cell"),
+            )
+        ):
+            estimates = [getattr(item, name) for item in prospects]
+            values = np.clip([each.value for each in estimates], _LEAST, 1.0)
+            lows = np.clip([each.value - 1.96 * each.error for each in estimates], _LEAST, 1.0)
+            highs = np.clip([each.value + 1.96 * each.error for each in estimates], _LEAST, 1.0)
+            colour = CLASS_COLOURS[place]
+            left.hlines(rows, lows, highs, color=colour, linewidth=1.2)
+            left.plot(values, rows, MARKERS[place], color=colour, label=label, markersize=5)
+        left.axvline(
+            outlook.failure, color=EDGE, linestyle="--", linewidth=1, label="accepted for a cell"
+        )
+        left.set_xscale("log")
+        left.xaxis.set_major_formatter(lambda value, _: f"1e{np.log10(value):.0f}")
+        left.xaxis.set_minor_formatter(lambda *_: "")
+        left.set_xlabel("Failure probability")
+        left.set_yticks(rows, [item.name for item in prospects])
+        left.set_ylim(len(rows) - 0.5, -0.5)
+        right.barh(rows, [100 * item.suppressed for item in prospects], color=AFTER, height=0.5)
+        right.set_xlabel("Answers suppressed (%)")
+        figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+        return to_bytes(figure, format)
+
+
+def draw_survey_sweep(sweep: "SurveySweep", format: str) -> bytes:
+    """Draw the information loss against k: a colour per participation, dashes per failure."""
+    rates = sorted({each.participation for each in sweep.points})
+    limits = sorted({each.failure for each in sweep.points}, reverse=True)
+    with style():
+        figure = new_figure(7.2, 4.4)
+        axes = figure.add_subplot()
+        axes.plot(
+            [each.k for each in sweep.certain if each.information_loss is not None],
+            [
+                100 * each.information_loss
+                for each in sweep.certain
+                if each.information_loss is not None
+            ],
+            "o-",
+            color=EDGE,
+            label="certain participation",
+        )
+        for colour, rate in enumerate(rates):
+            for dash, limit in enumerate(limits):
+                chosen = [
+                    (each.k, 100 * each.information_loss)
+                    for each in sweep.points
+                    if (each.participation, each.failure) == (rate, limit)
+                    and each.information_loss is not None
+                ]
+                if chosen:
+                    axes.plot(
+                        *zip(*sorted(chosen), strict=True),
+                        MARKERS[dash % len(MARKERS)],
+                        color=CLASS_COLOURS[colour % len(CLASS_COLOURS)],
+                        linestyle=_DASHES[dash % len(_DASHES)],
+                        label=f"{100 * rate:g} % take part, failure {limit:g}",
+                    )
+        axes.set_xlabel("k")
+        axes.set_ylabel("Expected information loss (%)")
+        axes.set_ylim(bottom=0)
+        figure.legend(loc="outside right upper", frameon=False, fontsize=9)
         return to_bytes(figure, format)
 
 

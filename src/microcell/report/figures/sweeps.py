@@ -1,4 +1,4 @@
-"""Figures of sweeps: methods compared, risk against loss, and the dependence trade-off."""
+"""Figures of sweeps: comparison of methods, risk against loss, and the dependence trade-off."""
 
 from collections.abc import Sequence
 from itertools import cycle
@@ -36,7 +36,7 @@ _MIN_SECONDS = 1e-4
 
 
 def draw_comparison(trials: "Sequence[Trial]", format: str) -> bytes:
-    """Draw distortion against time: a marker per method, a line per k. Skip failed trials."""
+    """Draw distortion against time: a marker per method, and a line per k. Skip failed trials."""
     shown = [trial for trial in trials if not trial.skipped]
     methods = list(dict.fromkeys(trial.method for trial in shown))
     with style():
@@ -98,7 +98,7 @@ def _scale_seconds(axes: Axes, seconds: Any) -> None:
 _MARGIN = 0.08
 """Room around points and limits, as a share of their range."""
 _SAME_LABEL = 0.08
-"""Points of the same k that are closer than this share of the axes get one common label."""
+"""Points of the same k that are closer than this share of the axes share a label."""
 _SHADE: Any = {"facecolor": BEFORE, "edgecolor": EDGE, "alpha": 0.35, "hatch": "///"}
 
 
@@ -290,7 +290,7 @@ def _legend_handles(
 
 _LABELLED_WEIGHTS = (0.0, 0.5, 1.0)
 _MAX_INCREASE = 1.2
-"""Points whose distortion grows by more than this share are left out of the relative panel."""
+"""Points whose distortion grows by more than this factor are left out of the relative panel."""
 
 
 def draw_dependence(sweep: "DependenceSweep", format: str) -> bytes:

@@ -131,8 +131,8 @@ const Microcell = (() => {
     return file;
   };
 
-  // P{0 < K < k} of candidates, `count` of whom take part with each `probability`.
-  const failure = (pairs, k) => {
+  // P{K = 0}, ..., P{K = k-1} of candidates, `count` of whom take part with each `probability`.
+  const distribution = (pairs, k) => {
     const p = new Float64Array(k);
     p[0] = 1;
     for (const [probability, count] of pairs) {
@@ -141,7 +141,21 @@ const Microcell = (() => {
         p[0] *= 1 - probability;
       }
     }
-    return p.slice(1).reduce((sum, part) => sum + part, 0);
+    return p;
+  };
+
+  const total = parts => parts.reduce((sum, part) => sum + part, 0);
+
+  // P{0 < K < k}.
+  const failure = (pairs, k) => total(distribution(pairs, k).slice(1));
+
+  // The same given that somebody takes part, and for the participant with the fewest others, who is
+  // the one most likely to take part: the larger of the two.
+  const conditional = (pairs, k) => {
+    const somebody = -Math.expm1(total(pairs.map(([probability, count]) => count * Math.log1p(-probability))));
+    const [probability, count] = pairs[pairs.length - 1];
+    const others = [...pairs.slice(0, -1), [probability, count - 1]];
+    return Math.max(failure(pairs, k) / somebody, total(distribution(others, k).slice(0, k - 1)));
   };
 
   // Problems of the file, one sentence each; none if it is unaltered and meets its failure limit.
@@ -152,15 +166,21 @@ const Microcell = (() => {
     if (sizes.some(size => size < file.k)) problems.push(`A cell has fewer than ${file.k} candidates.`);
     if (!survey) return problems;
     const bySize = new Map(), { common, cells } = survey.participation;
-    const computed = sizes.map((size, cell) => {
-      if (common === undefined) return failure(cells[cell], survey.k);
-      if (!bySize.has(size)) bySize.set(size, failure([[common, size]], survey.k));
-      return bySize.get(size);
-    });
-    if (computed.some((value, cell) => Math.abs(value - survey.cell_failures[cell]) > 1e-6 * value + 1e-300)) {
+    const compute = measure => {
+      bySize.clear();
+      return sizes.map((size, cell) => {
+        if (common === undefined) return measure(cells[cell], survey.k);
+        if (!bySize.has(size)) bySize.set(size, measure([[common, size]], survey.k));
+        return bySize.get(size);
+      });
+    };
+    const differs = (computed, stated) => computed.some((value, cell) => Math.abs(value - stated[cell]) > 1e-6 * value + 1e-300);
+    if (differs(compute(failure), survey.cell_failures)
+      || (survey.failure_of !== undefined && differs(compute(conditional), survey.conditional_failures))) {
       problems.push("The stated failure probability of a cell is wrong.");
     }
-    if (survey.cell_failures.some(stated => stated > survey.failure)) problems.push("The failure probability of a cell is higher than promised.");
+    const limited = survey.failure_of === "participant" ? survey.conditional_failures : survey.cell_failures;
+    if (limited.some(stated => stated > survey.failure)) problems.push("The failure probability of a cell is higher than promised.");
     return problems;
   };
 
