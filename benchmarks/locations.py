@@ -142,7 +142,7 @@ def _fill(database: str, folder: Path, n: int, k: int, key: bytes) -> None:
 
 @contextmanager
 def _serving(database: str, k: int, key: bytes) -> "Iterator[tuple[int, locations.Client, int]]":
-    """The service in a process of its own: its port, the operator's client and the process id."""
+    """The service in a separate process: its port, the operator's client and the process id."""
     secrets = {
         "MICROCELL_LOCATIONS_KEY": b64encode(key).decode(),
         "MICROCELL_LOCATIONS_OPERATOR": OPERATOR,
@@ -232,7 +232,7 @@ def _measured(case: str, answers: Answers, window: tuple[float, float] | None = 
 
 
 def main() -> None:
-    """Measure a city of so many devices."""
+    """Measure a city with this number of devices."""
     options = [int(word) for word in sys.argv[1:3]]
     n, k = (*options, *(100_000, 100)[len(options) :])
     rows: list[Row] = []

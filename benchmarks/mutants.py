@@ -409,7 +409,7 @@ def main() -> None:
 
 
 def _run_elsewhere(name: str, options: argparse.Namespace) -> dict[str, str]:
-    """Run an area in a process of its own, in which kernels are compiled or not."""
+    """Run an area in a separate process, in which kernels are compiled or not."""
     save = ROOT / "build" / f"mutants-{name}.json"
     save.parent.mkdir(exist_ok=True)
     settings = {"count": options.count, "seed": options.seed, "workers": options.workers}

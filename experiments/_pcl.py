@@ -202,7 +202,7 @@ def judge_change(ours: float, theirs: float, margin: float = 0.02) -> str:
 
 
 def same_digits(printed: str, value: float) -> bool:
-    """Tell whether the value rounds to the published number.
+    """Return whether the value rounds to the published number.
 
     Examples
     --------

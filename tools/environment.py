@@ -63,7 +63,7 @@ def find_uv():
     path = shutil.which("uv") or (str(fetched) if fetched.exists() else None)
     if path:
         return path
-    # Into a folder of its own: the environment does not need pip then, which takes seconds.
+    # Into a separate folder: the environment does not need pip then, which takes seconds.
     fetch = ["--quiet", "--retries", "1", "--target", str(FETCHED), "uv"]
     done = subprocess.run(
         [sys.executable, "-m", "pip", "install", *fetch],

@@ -1,4 +1,4 @@
-"""Several releases of the same people: what their comparison tells."""
+"""Several releases of the same people: what their comparison reveals."""
 
 import numpy as np
 

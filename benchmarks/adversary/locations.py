@@ -82,7 +82,7 @@ def _score(overview: Overview, guess: Points, victim: Points) -> Score:
 
 
 def open_service(k: int, colluders: int, **options: Any) -> Anonymizer:
-    """Open a service in memory that publishes when told."""
+    """Open a service in memory that publishes on request."""
     return Anonymizer.open(
         "sqlite://", k, key=bytes(range(32)), colluders=colluders, background=False, **options
     )

@@ -1,4 +1,4 @@
-"""Outliers: does the cells file, with the release, tell an extreme value?"""
+"""Outliers: do the cells file and the release together reveal an extreme value?"""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Row order: does the position of a published row tell whose it is?"""
+"""Row order: does the position of a published row reveal whose it is?"""
 
 from collections.abc import Callable, Iterator
 from itertools import permutations, product

@@ -1,4 +1,4 @@
-"""Weights and rows per person: does a mean tell the value of its heaviest member?"""
+"""Weights and rows per person: does a mean reveal the value of its heaviest member?"""
 
 import numpy as np
 

@@ -151,7 +151,7 @@ def _check_rounded(item: Field, before: Any, after: Any) -> None:
 
 
 def _forms(case: Case, item: Field, raw: Any) -> list[Any]:
-    """Return what a value of the file may stand for: a text may have been escaped."""
+    """Return the values that a value of the file may represent: a text may have been escaped."""
     escapes = case.publish.get("escape_formulas") and item.type == "text" and isinstance(raw, str)
     if not escapes or not raw.startswith("'"):
         return [raw]
@@ -201,7 +201,7 @@ def _shortest(single: float) -> float:
 def _check_classes(
     case: Case, manifest: dict[str, Any], columns: Columns, persons: Sequence[Any]
 ) -> None:
-    """Count the people of each class; ``persons`` tells whom each record of the file is about."""
+    """Count the people of each class; ``persons`` holds the person of each record of the file."""
     keys = [item.name for item in case.of_role("quasi", "strata")]
     k, blocks = manifest["k"], manifest.get("blocks")
     required = case.settings.get("require", {})

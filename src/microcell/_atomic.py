@@ -26,7 +26,7 @@ if sys.platform != "win32":
 __all__ = ["AtomicFiles", "check_target", "find_partial_files"]
 
 _PUBLIC, _PRIVATE = 0o666, 0o600
-"""Modes of files before the mask of the process."""
+"""File modes before the umask of the process is applied."""
 
 
 class AtomicFiles:

@@ -115,7 +115,7 @@ def are_mixed(matches: Sequence[Match]) -> bool:
 def _closest_match(
     name: str, before: Values, after: Values, count: Callable[[Match], int]
 ) -> Match:
-    """Match the column as it is or, if values differ, as a file would store it."""
+    """Match the column unchanged or, if values differ, as a file would store it."""
     match = _match(name, before, after)
     best = replace(match, changed=count(match))
     if not best.changed:
@@ -140,7 +140,7 @@ def _count_excess(match: Match) -> int:
 
 
 def _surplus(before: Keys, after: Keys) -> int:
-    """Count the occurrences of keys after that exceed those before."""
+    """Count the values that occur more often after than before, once per surplus occurrence."""
     if np.array_equal(np.sort(before), np.sort(after)):
         return 0
     distinct, position = np.unique(np.concatenate((before, after)), return_inverse=True)

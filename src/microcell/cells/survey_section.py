@@ -17,13 +17,13 @@ TRUST = ("local", "none")
 """Whom respondents trust: their own device, or nobody."""
 
 FIGURES = ("table_failure", "unprotected", "record_failure", "participant_failure")
-"""Failure figures of the whole table, one number each."""
+"""Failure probabilities of the whole table, one number each."""
 
 FAILURE_OF = ("cell", "participant")
-"""What the failure limit holds for."""
+"""What the failure limit applies to."""
 
 _CONDITIONAL = {"failure_of", "conditional_failures"}
-"""Entries of files whose failures given participation are stated."""
+"""Entries of files that state failure probabilities given participation."""
 
 _MOST = "most_participants"
 """Entry of designs for an interval: expected participants at its upper end."""

@@ -555,7 +555,7 @@ def run(
         typer.Option(
             "--id",
             metavar="NAME",
-            help="Column that tells people apart, each of whom has one row.",
+            help="Column that identifies people, each of whom has one row.",
             show_default=False,
         ),
     ] = None,

@@ -121,9 +121,8 @@ def _summary(inspection: "Inspection") -> str:
         rows = inspection.rows_per_person
         sentences = [
             f"{_count(inspection.rows, 'row')} about {_count(inspection.persons or 0, noun)} "
-            f"(identified by {', '.join(names)}), {rows.median:g} per person in the median and "
-            "at most "
-            f"{rows.max:,}."
+            f"(identified by {', '.join(names)}), {rows.median:g} per person (median), "
+            f"at most {rows.max:,}."
         ]
     verb = "repeats" if inspection.duplicates == 1 else "repeat"
     sentences.append(f"{_count(inspection.duplicates, 'row')} {verb} an earlier row.")

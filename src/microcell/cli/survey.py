@@ -470,7 +470,11 @@ def simulate(
     cells: _CellsFile,
     rates: Annotated[
         str | None,
-        typer.Option(metavar="P,P,...", help="Lower participations to fear.", show_default=False),
+        typer.Option(
+            metavar="P,P,...",
+            help="Lower participation rates to test, such as 0.6,0.5.",
+            show_default=False,
+        ),
     ] = None,
     correlation: Annotated[
         float | None,

@@ -1,9 +1,9 @@
 """Findings about a data set: rules applied to a sample of classes, and counts over all files.
 
-The sample has whole classes, chosen by a digest of their published values, so that what a class
-gives away is seen. Who is alone with a combination of values is a question about all records: for
-a sample of people, a pass over all files answers it. Small data sets are their own sample, and the
-findings are those of the release in memory.
+The sample consists of whole classes, chosen by a digest of their published values, so that rules
+about classes apply to it. Whether a combination of values is unique depends on all records: it is
+determined for a sample of people, in a pass over all files. Small data sets are not sampled, and
+their findings are those of the release in memory.
 """
 
 import pickle
@@ -31,10 +31,10 @@ from microcell.model import Finding, Integers, Schema, Table
 __all__ = ["EXAMINED", "Whole", "examine_sample", "read_file", "sample_classes"]
 
 EXAMINED = 100_000
-"""Number of records, about, in the sample of classes; data sets up to this size are not sampled."""
+"""Approximate number of records in the sample; data sets up to this size are not sampled."""
 
 _ASKED = 20_000
-"""Number of people, about, who are looked up in all files."""
+"""Approximate number of people who are looked up in all files."""
 
 _COMBINED = 8
 """Number of columns with the most distinct values whose combinations are examined."""
@@ -167,7 +167,7 @@ class _Questions:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Hashes of some rows of a file by column, and who they are about."""
+    """Hashes of some rows of a file by column, and the person of each row."""
 
     hashes: Mapping[str, Any]
     persons: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))

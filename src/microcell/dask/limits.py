@@ -46,8 +46,8 @@ __all__ = [
 ]
 
 _GROUPS, _GROUPS_OF_COLUMN = 64, 16
-"""Most groups of confidential values, altogether and of a column, whose shares every macrocell
-repeats.
+"""Maximum number of groups of confidential values, in total and per column, whose shares are the
+same in every macrocell.
 """
 
 _NONE = np.zeros(0, dtype=np.int64)
@@ -291,7 +291,7 @@ def _check(limit: Limit, reached: float, column: str, where: str) -> None:
 
 @dataclass(frozen=True)
 class Keeping:
-    """How the cells of a macrocell came to meet the limits."""
+    """How the cells of a macrocell meet the limits."""
 
     rows: int
     cells_before: int

@@ -185,7 +185,7 @@ def grow_tree(
 
 
 def _cut(positions: Floats, half: int, count: int) -> tuple[Integers, Integers, float, float]:
-    """Return the places left and right of a cut at ``half / count``, the cut, and its tie."""
+    """Cut at the quantile ``half / count``: return the points of both sides, the cut, its tie."""
     order = np.argsort(positions, kind="stable")
     before = len(positions) * half // count
     cut = positions[order[min(before, len(positions) - 1)]] if len(positions) else 0.0

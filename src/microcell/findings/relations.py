@@ -13,7 +13,7 @@ from microcell.model import Floats
 __all__ = ["differences_broken", "order_broken", "sums_broken"]
 
 _NEARLY_ALL = 0.99
-"""Share of the original's rows in which a relation must hold to be expected of the release."""
+"""A relation is checked in the release if it holds in this share of the original's rows."""
 
 _MIN_ROWS = 10
 
@@ -67,7 +67,7 @@ def order_broken(case: Case) -> Iterator[Observation]:
 
 
 def _is_ordered(case: Case, first: str, last: str, differences: Floats) -> bool:
-    """Return whether the order holds in the original for overlapping ranges of values."""
+    """Return whether the order holds in the original although the ranges of values overlap."""
     if len(differences) < _MIN_ROWS or (differences >= 0).mean() < _NEARLY_ALL:
         return False
     columns = case.evidence.original.columns
@@ -87,7 +87,7 @@ def _order_advice(first: str, last: str, quasi: Collection[str]) -> str:
 
 
 def _difference(case: Case, first: str, last: str, *, released: bool) -> Floats:
-    """Return last minus first for each published record, in days for dates."""
+    """Return ``last`` minus ``first`` for each published record; dates in days."""
     evidence = case.evidence
     if released:
         columns = evidence.released.columns

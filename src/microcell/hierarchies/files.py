@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 Hierarchy = Taxonomy | Bands | Prefixes
-"""Both answer ``path``, ``share``, ``height`` and ``root``."""
+"""Both have ``path``, ``share``, ``height`` and ``root``."""
 
 BUNDLED = {
     "countries": "Countries by ISO 3166-1 name, in UN subregions and regions",

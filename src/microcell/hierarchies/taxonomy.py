@@ -12,7 +12,7 @@ from microcell.errors import SchemaError
 __all__ = ["ROOT", "Taxonomy", "common_ancestor"]
 
 ROOT = "*"
-"""Label of everything together, if the hierarchy has no name for it."""
+"""Label of the root, which covers all values, if the hierarchy does not name it."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Taxonomy:
 
     @cached_property
     def root(self) -> str:
-        """The label of everything together."""
+        """Label of the root, which covers all values."""
         tops = {row[-1] for row in self.rows if row}
         return tops.pop() if len(tops) == 1 and any(len(row) > 1 for row in self.rows) else ROOT
 
@@ -142,14 +142,14 @@ class Taxonomy:
         return levels
 
     def _conflicts(self) -> Iterator[tuple[str, int]]:
-        """Yield what is wrong, and in which row.
+        """Yield the row and a description of each problem.
 
         Paths cannot form a cycle: each ends at the root, and each label has one larger group.
         """
         parents: dict[str, str] = {}
         for number, row in enumerate(self.rows):
             if len(set(row)) < len(row):
-                yield "comes back to a group that it left", number
+                yield "returns to a group that it left", number
             for label, above in zip(row, (*row[1:], self.root), strict=True):
                 if label != self.root and parents.setdefault(label, above) != above:
                     yield "puts a label into another group than an earlier row does", number

@@ -25,7 +25,7 @@ REPEATED = ("refuse", "skip", "keep")
 _KEY_BYTES = 16
 _MAX_ROWS_SHOWN = 10
 _MAX_ROWS = 1000
-"""Row numbers in the details of an error, at most."""
+"""Maximum number of row numbers in the details of an error."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

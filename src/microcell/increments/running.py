@@ -1,8 +1,8 @@
 """Run a session automatically: watch a folder, start in time, add files, release by a deadline.
 
-All that changes data happens in worker processes, which can be killed: a session on disk is as it
-was before or after a step. So a step that takes too long is stopped and repeated by a faster
-strategy, and a run that was killed continues where it was.
+Data are changed only by worker processes, which can be killed at any time: the session on disk is
+then in the state before or after the step. A step that takes too long is therefore stopped and
+repeated by a faster strategy, and a run that was killed continues where it stopped.
 """
 
 import json
@@ -39,7 +39,7 @@ STRATEGIES = ("refined", "split-late", "nearest")
 """Strategies from the least information loss to the fastest."""
 
 FALLBACK_METHOD = "mdav"
-"""Method of the first cells if there is not enough time for the one that was asked for."""
+"""Method for the base if there is not enough time for the requested one."""
 
 END_FILE = "END"
 """A file of this name in the watched folder ends the collection."""
@@ -56,7 +56,7 @@ _MEASURING = 3.0
 _GROWTH = 2.0
 """Times are measured again when the records that have arrived grew by this factor."""
 _MIN_RESERVE = 2.0
-"""Seconds reserved for the release at least."""
+"""Minimum number of seconds reserved for the release."""
 
 
 class Clock(Protocol):
@@ -505,7 +505,7 @@ class _Runner:
     # --------------------------------------------------------------------------------- steps
 
     def _start(self, waiting: list[Path]) -> None:
-        """Partition the base: by the method asked for, or by a faster one if time is short."""
+        """Partition the base: by the requested method, or by a faster one if time is short."""
         self._count(waiting)
         waiting = [path for path in waiting if path.name not in self._journal.aside]
         if not waiting:
@@ -557,7 +557,7 @@ class _Runner:
         return [path for path in paths if path.name not in known]
 
     def _choose(self, records: int, waiting: list[Path], limit: float | None) -> tuple[str, float]:
-        """Return the best strategy that fits into the time left for all that waits."""
+        """Return the best strategy with which all waiting files fit into the time left."""
         strategies = self._settings.strategies
         if self._speed is None or limit is None:
             return strategies[0], 0.0
@@ -686,7 +686,7 @@ class _Runner:
 
 
 def _age(path: Path) -> tuple[int, str]:
-    """Return a key by which older files come first. A file that has just gone comes first."""
+    """Return a key by which older files come first. A file that no longer exists comes first."""
     try:
         return path.stat().st_mtime_ns, path.name
     except OSError:
@@ -716,7 +716,7 @@ def _measure_speed(settings: Run, parts: list[Any], seconds: float) -> _Speed:
 
 
 def _anonymous(schema: Schema) -> Schema:
-    """Return the schema for measuring: people who come again do not matter for times."""
+    """Return the schema without the person column: repeated people do not affect times."""
     return replace(schema, identifiers=(), person=(), person_cells="rows", rest="drop")
 
 
@@ -729,7 +729,7 @@ _CALL = "from microcell.increments.running import work; work()"
 def _call_worker(
     settings: Run, paths: Sequence[Path], step: Mapping[str, Any], limit: float | None
 ) -> str | None:
-    """Run a step in a process of its own. Return None, :data:`_STOPPED`, or what went wrong."""
+    """Run a step in a separate process. Return None, :data:`_STOPPED`, or the problem."""
     request = {
         **step,
         "folder": str(settings.folder),
@@ -766,7 +766,7 @@ def _call_worker(
 
 
 def work() -> None:
-    """Do one step of a session, described as JSON on standard input. Print what went wrong."""
+    """Do one step of a session, described as JSON on standard input. Print the problem, if any."""
     step = json.loads(sys.stdin.read())
     problem = None
     try:

@@ -29,7 +29,7 @@ from microcell.kernels.rules import (
 __all__ = ["RECOUNT", "Walk", "exchange_at_random", "walk_everywhere"]
 
 RECOUNT = 100
-"""Usual value of :attr:`Walk.recount`."""
+"""Default of :attr:`Walk.recount`."""
 
 _HOPELESS = 30.0
 """Multiple of the heat above which a cost is rejected without drawing a random number."""

@@ -388,7 +388,7 @@ def _push(flow: _Flow, paths: _Paths, length: int) -> None:
 
 @inner_kernel
 def _renew_path(flow: _Flow, paths: _Paths, length: int) -> bool:
-    """Return whether another push along the path is free, as it is for equal points."""
+    """Return whether another push along the path costs nothing, as with equal points."""
     for step in range(length):
         q, r, a = paths.cells[step], paths.cells[step + 1], paths.steps[step]
         mover = flow.movers[q, a]

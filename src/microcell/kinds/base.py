@@ -209,7 +209,7 @@ class Kind(ABC):
         raise NotImplementedError(f"{self.name} columns have no order")
 
     def scale(self, values: Values) -> tuple[int, float, str | None]:
-        """Return origin, step and unit of :meth:`quantity`: values are (origin + it) * step."""
+        """Return origin, step and unit: values are (origin + :meth:`quantity`) * step."""
         return 0, 1.0, None
 
 

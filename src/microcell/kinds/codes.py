@@ -179,7 +179,7 @@ def shared_length(one: str, other: str) -> int:
 
 
 def _places(names: Sequence[str]) -> Floats:
-    """Return a position for each sorted code; neighbours that differ earlier are farther apart."""
+    """Place the sorted codes on a line; neighbours that differ early are far apart."""
     longest = max(map(len, names), default=0)
     places = np.zeros(len(names))
     place = 0.0

@@ -276,7 +276,7 @@ def value_labels(values: Values) -> tuple[str, ...]:
 
 
 def _merge(reading: Reading) -> Reading:
-    """Give equal labels, of times on the same day, one code."""
+    """Give equal labels one code, such as those of times on the same day."""
     names = tuple(dict.fromkeys(reading.names))
     if len(names) == len(reading.names):
         return reading

@@ -34,7 +34,7 @@ _TOLERANCE = 1e-8
 _Z = 1.959964
 
 _SMALL = 0.1
-"""Largest share of the people in a small group."""
+"""A group is small if it has at most this share of the people."""
 
 _MAX_GROUPS, _MAX_RESPONSES = 20, 4
 """Numbers of small groups, and of columns whose means are compared in each."""

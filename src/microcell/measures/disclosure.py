@@ -181,7 +181,7 @@ def _ordered_distances(counts: ClassCounts) -> Floats:
 
 
 def _cumulative_counts(counts: ClassCounts) -> Integers:
-    """Return how many of the class have the value of the pair or a lower one."""
+    """Return how many people of the class have the value of the pair or a lower one."""
     preceding = np.cumsum(counts.masses) - counts.masses
     return np.cumsum(counts.counts) - preceding[counts.classes]
 

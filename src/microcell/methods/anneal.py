@@ -260,7 +260,7 @@ def steps_within(seconds: float, n: int) -> float:
     "anneal",
     summary="MDAV, then random exchanges between nearby cells, initially including worse ones; "
     "best for small cells",
-    sizes="k to 2k-1; more only of equal records",
+    sizes="k to 2k-1; more only for equal records",
     cost="n^2 / k distances (n beyond 60,000 records), then the steps per record",
     source="simulated annealing with a temperature per record",
     randomized=True,

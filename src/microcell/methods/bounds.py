@@ -35,15 +35,15 @@ BRIEF = "brief"
 """Effort of a bound that is reported with every release: at most a second or two."""
 
 _MOST_AT_ONCE = 16_384
-"""Records whose nearest are held in memory at a time, per thread."""
+"""Number of records per thread whose nearest neighbours are in memory at a time."""
 
 _LEADERS_AT_ONCE = 32
 
 _NEAR_ENTRIES = 6_000_000
-"""Entries of the lists of nearest types; the memory of each list of this size is 50 MB."""
+"""Maximum number of entries of the lists of nearest types; such a list takes 50 MB."""
 
 _ROUNDING = 1e-9
-"""Share of a bound that is given up, so that rounding errors cannot make it too high."""
+"""Share by which a bound is lowered, so that rounding errors cannot make it too high."""
 
 _STEP, _SHORTEST, _SHORTER, _LONGER = 0.5, 0.05, 0.8, 1.25
 """How far to go from the best prices so far to those of the linear programme, which swing widely:
@@ -66,7 +66,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class _Effort:
-    """What a bound may cost."""
+    """Limits on the work for a bound."""
 
     leaves: float
     """Visits to leaves in the search for the nearest records."""

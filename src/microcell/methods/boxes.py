@@ -138,7 +138,7 @@ def _middle(values: list[int]) -> list[int]:
 
 
 _NEAR = 0.05
-"""Share of the best cut's gain that may be given up for a rounder bound."""
+"""Share of the best cut's gain that a rounder bound may cost."""
 
 _MARGIN = 1e-10
 """Relative accuracy of failure probabilities, regardless of the order of summation."""

@@ -104,7 +104,7 @@ def extend(X: Floats, Y: Floats, dependence: float, weights: Floats | None = Non
 
 
 def _factor(X: Floats, Y: Floats, dependence: float, weights: Floats | None) -> float | None:
-    """Return beta, or None if only Y counts."""
+    """Return the factor beta on the confidential points, None if they alone determine cells."""
     variance = _variance(X, weights)
     if dependence == 1 or variance == 0:
         return None

@@ -26,7 +26,7 @@ from microcell.methods.walk import Terrain, centred, lay_out_terrain
 __all__ = ["EqualRecords", "find_equal_records"]
 
 _WORTHWHILE = 0.1
-"""Least share of records in groups of at least k equal ones."""
+"""Minimum share of records in groups of at least k equal ones."""
 
 _LENT = 4
 """Records of a group that take part in a search, in multiples of k, if k or more remain."""

@@ -27,7 +27,7 @@ class Whole:
 
 
 def as_persons(persons: ArrayLike | None, n: int) -> Integers | None:
-    """Number the persons of the rows 0, 1, 2, ...; None if there are none.
+    """Number the persons of the rows 0, 1, 2, ...; None without persons.
 
     Examples
     --------

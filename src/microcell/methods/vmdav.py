@@ -24,7 +24,7 @@ GAMMAS = tuple(i / 10 for i in range(21))
     "vmdav",
     summary="MDAV with variable sizes: a cell takes further records that are nearer to it than "
     "to others",
-    sizes="k to 2k-1; a few cells more",
+    sizes="k to 2k-1; a few cells larger",
     cost="n^2 / 2 distances (n^2 / (2k) with gamma = 0)",
     source="Solanas and Martinez-Balleste 2006",
 )

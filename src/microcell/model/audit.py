@@ -290,7 +290,7 @@ class Audit:
     moves
         Percentiles (0 to 100) of these distances, for the figure.
     analyses, groups
-        Regressions, and means and rates by group, that were asked for, before and after.
+        Requested regressions, and means and rates by group, before and after.
     small_groups
         Means and rates of the smallest groups that still have k people, before and after.
 

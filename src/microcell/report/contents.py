@@ -191,7 +191,7 @@ def _trim_finding(finding: Finding, audit: Audit) -> Finding:
 
 
 def _trim_groups(groups: Sequence[GroupMean]) -> list[GroupMean]:
-    """Return the groups that are still published, in an order that tells nothing else.
+    """Return the groups that are still published, in an order that reveals nothing else.
 
     A mean of a small group in the original, or its exact change, would give a person away to
     whoever knows all others in the group. So the change is one of a few steps.

@@ -97,7 +97,7 @@ def _worst_categories(audit: Audit) -> list[CategoryShare]:
 
 
 def _tone(contents: Contents) -> str:
-    """Return the style of the guarantee: green only if there is no finding of danger."""
+    """Return the style of the guarantee: green only if no danger was found."""
     if not is_publishable(contents.audit):
         return "bad"
     return "caution" if contents.audit.dangers else "good"

@@ -73,7 +73,7 @@ def as_block_rule(blocks: Any) -> tuple[str | None, int]:
         return None, 0
     rule, _, size = blocks.partition(":")
     if not size and rule not in BLOCK_RULES:
-        return None, 0  # names must be in lists, which as_blocks tells
+        return None, 0  # names must be in lists; as_blocks raises the error
     if rule not in BLOCK_RULES or not size.strip().isdecimal() or int(size) < 1:
         raise OptionError(
             "blocks must be a number of columns, lists of names of quasi-identifiers, or a rule "

@@ -34,7 +34,7 @@ __all__ = ["Balls", "CellsTask", "Lookup", "Power", "Shape", "balance", "build_s
 
 
 class Shape(Protocol):
-    """Function from points to cells."""
+    """Assignment of points to cells."""
 
     @property
     def count(self) -> int:

@@ -210,7 +210,7 @@ def design(
     participation
         Probability that a candidate takes part: a number for all candidates, or the name of a
         column of the frame with one probability per candidate. A pair of either is an interval: the
-        cells then meet the limit for a participant whatever the probabilities within it are.
+        cells then meet the limit for a participant for all probabilities within it.
         Candidates decide independently unless there is a ``correlation``.
     failure
         Accepted probability that a cell has some participants, but fewer than k.

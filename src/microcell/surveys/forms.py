@@ -258,7 +258,7 @@ MAX_BOXES = 60
 """Boxes that fit on two pages."""
 
 _MAX_NAMED = 2
-"""Categories listed on the line for all other categories, at most."""
+"""Maximum number of categories listed on the line for all other categories."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ _FOLDS = 5
 _MAX_STEPS = 50
 _TOLERANCE = 1e-10
 _MIN_OUTCOMES = 10
-"""Fewest invitations with each outcome to learn from."""
+"""Minimum number of invitations with each outcome."""
 _FARTHEST = 30.0
 """Largest absolute log odds."""
 
@@ -36,7 +36,7 @@ class Calibration:
     predicted: float
     """Mean prediction of models that were fitted on other invitations."""
     observed: float
-    """Share who took part."""
+    """Share of the invited who took part."""
 
     _repr_html_ = record_html
 

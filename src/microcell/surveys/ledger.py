@@ -278,8 +278,8 @@ def _parse(path: Path, content: Any, design: str) -> tuple[str, tuple[Entry, ...
         ) from None
     if content["design"] != design:
         raise TableError(
-            f"{path} is the ledger of another design. Keep the cells file of each survey under a "
-            "name of its own.",
+            f"{path} is the ledger of another design. Give the cells "
+            "file of each survey a different name.",
             code="table.mismatch",
             path=str(path),
         )

@@ -32,7 +32,7 @@ __all__ = ["Outlook", "Prospect", "conditional_centroids", "simulate"]
 
 _DEFAULT_CORRELATION = 0.1
 _DRAWS = 1 << 21
-"""Random numbers drawn per batch of trials, at most."""
+"""Maximum number of random numbers drawn per batch of trials."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,7 +143,7 @@ def simulate(
     trials: int = 1000,
     seed: int = 0,
 ) -> Outlook:
-    """Predict failures and release of a survey, as its design assumes and as one might fear.
+    """Predict failures and release of a survey, as its design assumes and under worse assumptions.
 
     The first prospect is that of the design. Each of ``rates`` gives a further one, and so do
     candidates who decide together: those of each cell, and those of each group named by a column.
@@ -502,7 +502,7 @@ def _sum_by(labels: Integers, values: Floats) -> Floats:
 
 
 def _variances(q: Floats, labels: Integers, groups: Integers, correlation: float) -> Floats:
-    """Return the variance of the number of participants of each cell, at most.
+    """Return an upper bound on the variance of the number of participants of each cell.
 
     Members of a group with different probabilities have at most this correlation.
     """

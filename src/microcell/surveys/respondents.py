@@ -256,7 +256,7 @@ _READERS: dict[str, tuple[Callable[[Any], Values | None], str]] = {
     "duration": (_read_duration, "a number of seconds"),
     "empty": (_read_empty, "anything"),
 }
-"""Reader for each storage type, and what to tell the respondent if the value does not fit."""
+"""Reader for each storage type, and the message for a value that does not fit."""
 
 
 # ---------------------------------------------------------------------------------------- check

@@ -230,7 +230,7 @@ def _describe_cells(
 
 
 def _risk_of_few(size: int, k: int, later: float) -> float:
-    """Return the risk of a cell with fewer than k participants, whatever their number is.
+    """Return the risk of a cell with fewer than k participants, regardless of their number.
 
     It is that of a cell with k/2 of them, so that it does not reveal the number.
     """

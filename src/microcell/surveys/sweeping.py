@@ -152,7 +152,7 @@ def sweep(
     ]
     results = []
     for number, (each, rate, limit, size) in enumerate(wanted):
-        progress.report("sweeping", number, len(wanted))
+        progress.report("estimating the information loss", number, len(wanted))
         results.append(_measure(partitions, each, rate, limit, size, conditional=conditional))
     certain = [_measure(partitions, each, 1.0, 1e-9, each, conditional=False) for each in ks]
     return SurveySweep(tuple(results), tuple(certain), len(points), len(partitions.known))

@@ -28,7 +28,7 @@ class Trial:
     ``distortion`` is SSE / SST of the standardized points. ``used`` is the method that was run (the
     one chosen by "auto"), and ``reason`` says why. If the method does not support the table,
     ``reason`` says so and the other fields are None. ``bound`` is a lower bound on the distortion
-    of all partitions for this k, if one was asked for.
+    of all partitions for this k, if it was requested.
     """
 
     method: str

@@ -209,7 +209,7 @@ def read(
         Path of a file (.csv, .tsv, .txt, .parquet, .arrow, .feather, .ipc, .jsonl, .ndjson, .xlsx,
         .xls, .ods, .sav, .zsav, .dta, .sas7bdat, .xpt); a pandas, polars or pyarrow table, or any
         object supported by narwhals or the Arrow C stream protocol; or a dict of arrays or lists.
-        It is never modified. A :class:`Table` is returned as it is.
+        It is never modified. A :class:`Table` is returned unchanged.
     delimiter, encoding, quote, decimal
         Dialect of a .csv, .tsv or .txt file; detected automatically if omitted. ``quote=""`` if
         quotes have no meaning.

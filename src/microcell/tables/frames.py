@@ -60,7 +60,7 @@ class Frame(Protocol):
         """Convert cells to the type of ``column``."""
 
     def text(self, column: Any, cells: pl.Series) -> Any:
-        """Convert cells to the text type that goes with ``column``."""
+        """Convert cells to the text type that matches ``column``."""
 
     def spread(self, cells: Any, labels: Integers) -> Any:
         """Return a column with the value of each record's cell."""

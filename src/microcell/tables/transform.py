@@ -129,7 +129,7 @@ def take(table: Table, rows: Integers, *, keep_index: bool = True) -> Table:
 def without_category_order(table: Table, keep: Collection[str]) -> Table:
     """Return the table with text in place of ordered categories, except in the columns ``keep``.
 
-    The categories may be in the order in which the original has them, which would tell where its
+    The categories may be in the order in which the original has them, which would reveal where its
     rows were.
     """
     frame = to_polars(table)

@@ -87,7 +87,7 @@
     const id = `a${i}`, field = inputOf(question, id);
     const range = [question.first, question.last].filter(bound => bound !== null);
     const hint = question.type === "scale" ? `${question.first}: ${question.low || "–"}; ${question.last}: ${question.high || "–"}`
-      : question.type === "text" ? say("Write nothing that tells who you are.")
+      : question.type === "text" ? say("Write nothing that identifies you.")
       : question.type === "number" && range.length === 2 ? say("From {first} to {last}.", question) : "";
     field.setAttribute("aria-describedby", `ah${i} ae${i}`);
     return make("div", { className: "field" },
