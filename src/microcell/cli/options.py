@@ -40,6 +40,7 @@ __all__ = [
     "Settings",
     "Sizes",
     "Strict",
+    "SurveyCellsFile",
     "check_directions",
     "check_engine",
     "check_figure",
@@ -111,6 +112,12 @@ Blocks = Annotated[
         "(correlation or linkage). The release is then k-anonymous within each block, not "
         "over all columns combined.",
         show_default=False,
+    ),
+]
+SurveyCellsFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CELLS", help="Cells file written by 'survey design'.", show_default=False
     ),
 ]
 SchemaFile = Annotated[
