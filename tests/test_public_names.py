@@ -69,7 +69,7 @@ loaded("matplotlib pandas sklearn jinja2 typer dask microcell.dask")
 from microcell.cli import main
 
 unwanted = '''matplotlib fpdf dask pandas pyarrow sklearn fastapi jinja2 scipy.stats scipy.optimize
-    scipy.spatial microcell.dask microcell.report.html'''
+    scipy.spatial narwhals microcell.dask microcell.report.html'''
 # The last is a sign that the declarations for the compiler were loaded, and constrained Lloyd uses
 # the first.
 for effort, k, others in (

@@ -11,7 +11,6 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from microcell._files import find_system_error, unwritable
@@ -274,6 +273,8 @@ def _read_frame(source: Any) -> Table:
 
 def _eager(source: Any) -> Any:
     """Return the frame if releases keep its type, otherwise as a polars frame."""
+    import narwhals as nw  # noqa: PLC0415  # loads slowly, and files do not need it
+
     source = nw.to_native(source, pass_through=True)
     if isinstance(source, pl.DataFrame) or nw.dependencies.is_pandas_dataframe(source):
         return source

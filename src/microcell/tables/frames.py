@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import filterfalse
 from typing import Any, Protocol
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -310,6 +309,8 @@ class PandasFrame:
 
 def _library(native: Any) -> Any:
     """Return the library of a frame or series, as a module."""
+    import narwhals as nw  # noqa: PLC0415  # loads slowly, and files do not need it
+
     return nw.from_native(native, allow_series=True).implementation.to_native_namespace()
 
 
@@ -551,6 +552,8 @@ def frame_of(native: Any) -> Frame:
         return DictFrame()
     if isinstance(native, pl.DataFrame):
         return PolarsFrame()
+    import narwhals as nw  # noqa: PLC0415  # loads slowly, and files do not need it
+
     if nw.dependencies.is_pandas_dataframe(native):
         return PandasFrame()
     if nw.dependencies.is_pyarrow_table(native):
