@@ -57,6 +57,8 @@ AREAS = {
         (
             "tests/kernels",
             "tests/methods/test_against_oracles.py",
+            "tests/methods/test_bounds.py",
+            "tests/methods/test_equal_records.py",
             "tests/methods/test_participating.py",
             "tests/methods/test_pcl.py",
             "tests/methods/test_search.py",

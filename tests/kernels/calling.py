@@ -42,3 +42,8 @@ def read_point(points, row, out):
 @compiled
 def scan(points, target, scratch, k):
     return scans.scan(points, target, scratch, k)
+
+
+def in_python(kernel):
+    """Return a kernel as a Python function; only for kernels that call no others."""
+    return getattr(kernel, "py_func", kernel)

@@ -5,12 +5,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from microcell.kernels.annealing import exchange_at_random, walk_everywhere
+from microcell.kernels.annealing import _list_empty, exchange_at_random, walk_everywhere
 from microcell.kernels.exchange import Limits, find_near_cells, find_near_records
 from microcell.kernels.groups import make_grouping
-from microcell.kernels.rules import KINDS, Values, cell_violations, make_rule, take_rows
+from microcell.kernels.rules import (
+    KINDS,
+    Values,
+    cell_violations,
+    is_neutral,
+    keeps_persons,
+    make_rule,
+    take_rows,
+    trait_rule,
+)
 from microcell.measures.confidential import count_values
 from microcell.measures.registry import measures
+from tests.kernels.calling import in_python
 
 AT_LEAST = ("l_diversity", "l_entropy", "l_recursive")
 MEASURES = (*AT_LEAST, "t_closeness", "t_kullback", "delta_disclosure")
@@ -39,7 +49,7 @@ def codes_of(values):
     ordered=st.booleans(),
     cells=st.integers(1, 12),
 )
-def test_debts_follow_the_measures(seed, values, ordered, cells):
+def test_violations_follow_the_measures(seed, values, ordered, cells):
     rng = np.random.default_rng(seed)
     codes = codes_of(rng.integers(0, values, 90))
     labels = codes_of(rng.integers(0, cells, 90))
@@ -77,7 +87,7 @@ def test_persons_count_once(seed):
 
 
 @given(seed=st.integers(0, 10**6), penalty=st.sampled_from([1e30, 0.3]))
-def test_search_keeps_debts_or_pays_for_them(seed, penalty):
+def test_search_keeps_violations_or_pays_for_them(seed, penalty):
     """A veto never raises any violation; two columns and persons at once."""
     rng = np.random.default_rng(seed)
     n, k = 120, 4
@@ -132,3 +142,58 @@ def test_cells_form_and_dissolve_within_the_limits():
     assert cell_violations(cells, rule).sum() == 0
     assert len(np.unique(labels)) > 20
     assert np.bincount(labels).min() >= k
+
+
+@given(seed=st.integers(0, 10**6))
+def test_only_exchanges_of_equal_values_are_neutral(seed):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 3, (2, 12))
+    columns = [Values(each, False, limits_on(l_diversity=2)) for each in codes]
+    rule, of_persons = make_rule(12, columns), make_rule(12, columns, persons=np.arange(12))
+    for x in range(12):
+        for y in range(12):
+            equal = bool((codes[:, x] == codes[:, y]).all())
+            assert in_python(is_neutral)(rule, x, y) == equal
+            assert not in_python(is_neutral)(of_persons, x, y)
+    assert not in_python(is_neutral)(trait_rule(np.zeros((12, 1)), 0), 0, 1)
+
+
+@given(seed=st.integers(0, 10**6), least=st.integers(1, 6))
+def test_persons_after_an_exchange_are_counted(seed, least):
+    rng = np.random.default_rng(seed)
+    persons, labels = rng.integers(0, 8, 30), codes_of(rng.integers(0, 3, 30))
+    cells, rule = grouping(labels), make_rule(30, persons=persons, least=least)
+    for leaves in range(30):
+        staying = [i for i in np.flatnonzero(labels == labels[leaves]) if i != leaves]
+        if len({*persons[staying], persons[leaves]}) < least:
+            continue  # cells have enough persons before every exchange
+        for joins in (-1, *np.flatnonzero(labels != labels[leaves])):
+            after = {*persons[staying]} | ({persons[joins]} if joins >= 0 else set())
+            keeps = in_python(keeps_persons)(cells, rule, leaves, np.int64(joins))
+            assert keeps == (len(after) >= least)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_the_list_of_empty_cells_follows_moves(seed):
+    """A new cell takes members of others, which are dissolved if they become too small."""
+    rng = np.random.default_rng(seed)
+    labels = codes_of(rng.integers(0, 8, 24))
+    cells = grouping(labels)
+    for _ in range(6):
+        new = cells.empty[cells.empty[0]]
+        moved = rng.choice(24, rng.integers(1, 7), replace=False)
+        origins = labels[moved]
+        labels[moved] = new
+        dissolved = int(rng.choice(origins))
+        rows = np.flatnonzero(labels == dissolved)
+        others = np.setdiff1d(np.unique(labels), [new, dissolved])
+        if len(others):
+            labels[rows] = others[0]
+            moved, origins = (
+                np.append(moved, rows),
+                np.append(origins, np.full(len(rows), dissolved)),
+            )
+        cells.sizes[:] = np.bincount(labels, minlength=len(cells.sizes))
+        in_python(_list_empty)(cells, np.array([moved, origins]), len(moved))
+        listed = cells.empty[1 : 1 + cells.empty[0]].tolist()
+        assert sorted(listed) == np.flatnonzero(cells.sizes == 0).tolist()
