@@ -273,7 +273,7 @@ def _read_frame(source: Any) -> Table:
 
 def _eager(source: Any) -> Any:
     """Return the frame if releases keep its type, otherwise as a polars frame."""
-    import narwhals as nw  # noqa: PLC0415  # loads slowly, and files do not need it
+    import narwhals as nw  # noqa: PLC0415
 
     source = nw.to_native(source, pass_through=True)
     if isinstance(source, pl.DataFrame) or nw.dependencies.is_pandas_dataframe(source):

@@ -309,7 +309,7 @@ class PandasFrame:
 
 def _library(native: Any) -> Any:
     """Return the library of a frame or series, as a module."""
-    import narwhals as nw  # noqa: PLC0415  # loads slowly, and files do not need it
+    import narwhals as nw  # noqa: PLC0415
 
     return nw.from_native(native, allow_series=True).implementation.to_native_namespace()
 
@@ -552,7 +552,7 @@ def frame_of(native: Any) -> Frame:
         return DictFrame()
     if isinstance(native, pl.DataFrame):
         return PolarsFrame()
-    import narwhals as nw  # noqa: PLC0415  # loads slowly, and files do not need it
+    import narwhals as nw  # noqa: PLC0415
 
     if nw.dependencies.is_pandas_dataframe(native):
         return PandasFrame()
