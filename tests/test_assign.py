@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.stats import binomtest
 
 import microcell as mc
 from tests.raising import raises
@@ -56,6 +57,20 @@ def test_records_of_the_release_get_their_cells(method):
     assert done.table["cell"].tolist() == done.labels.tolist()
     assert done.smallest == release.manifest.cells.smallest
     assert done.unknown == {}
+
+
+def test_shares_of_fresh_records_have_wilson_intervals(release):
+    done = mc.assign(release.cells, people(60, seed=1))
+    sizes = np.bincount(release.partition.labels)
+    np.testing.assert_allclose(done.attained.designed, sizes / 150)
+    counts = np.bincount(done.labels, minlength=len(sizes))
+    outside = 0
+    for cell, count in enumerate(counts.tolist()):
+        low, high = binomtest(count, 60).proportion_ci(0.95, method="wilson")
+        assert done.attained.shares[cell] == pytest.approx(count / 60)
+        assert (done.attained.low[cell], done.attained.high[cell]) == pytest.approx((low, high))
+        outside += not low <= sizes[cell] / 150 <= high
+    assert done.attained.outside == outside
 
 
 @pytest.mark.parametrize("kind", ["balls", "lookup"])

@@ -310,7 +310,8 @@ class Knowledge:
     ``sharpest`` is the smallest remaining standard deviation of a home, relative to before, if the
     attacker knows which devices each mean was computed of; ``with_colluders`` the same with the
     homes of the c devices that help most known as well. ``ideal`` is what a single mean of k exact
-    homes leaves: sqrt(1 - 1/k).
+    homes leaves: sqrt(1 - 1/k). ``fewest`` is the smallest number of homes found in any weighted sum
+    of all means that is not 0.
     """
 
     publications: int
@@ -318,6 +319,7 @@ class Knowledge:
     sharpest: float
     with_colluders: float
     ideal: float
+    fewest: int
 
 
 def linear_attack(
@@ -353,7 +355,49 @@ def linear_attack(
         sharpest=float(np.sqrt(remaining_variances(shares).min())),
         with_colluders=_with_colluders(shares, colluders),
         ideal=float(np.sqrt(1 - 1 / k)),
+        fewest=fewest_combined(shares > 0),
     )
+
+
+PRIME = 2**31 - 1
+"""Weights of combinations are computed modulo this prime, in which nothing is rounded."""
+
+
+def fewest_combined(members: np.ndarray, rounds: int = 200, seed: int = 0) -> int:
+    """Search for the weighted sum of cells that contains the fewest homes, over all publications.
+
+    ``members`` has a row per cell and a column per home. Eliminating homes in random order leaves
+    sums that contain one of the chosen homes and none of the others (information-set decoding).
+    Homes in the same cells appear and vanish together, and larger groups tend to be chosen first.
+    """
+    rng = np.random.default_rng(seed)
+    patterns, counts = np.unique(members.astype(np.int64), axis=1, return_counts=True)
+    best = int(counts.sum())
+    for _ in range(rounds):
+        exponent = rng.choice([0.0, 0.5, 1.0, 2.0])
+        order = np.argsort(-(rng.random(len(counts)) ** (1.0 / counts**exponent)))
+        sizes = (_eliminate(patterns[:, order]) != 0) @ counts[order]
+        best = min(best, int(sizes.min()))
+    return best
+
+
+def _eliminate(matrix: np.ndarray) -> np.ndarray:
+    """Return the reduced row echelon form modulo PRIME, without rows of zeros."""
+    rows = matrix.copy()
+    rank = 0
+    for column in range(rows.shape[1]):
+        pivots = np.flatnonzero(rows[rank:, column])
+        if not len(pivots):
+            continue
+        rows[[rank, rank + pivots[0]]] = rows[[rank + pivots[0], rank]]
+        rows[rank] = rows[rank] * pow(int(rows[rank, column]), -1, PRIME) % PRIME
+        others = np.flatnonzero(rows[:, column])
+        others = others[others != rank]
+        rows[others] = (rows[others] - rows[others, [column], None] * rows[rank]) % PRIME
+        rank += 1
+        if rank == len(rows):
+            break
+    return rows[:rank]
 
 
 def _covariance(shares: np.ndarray, homes: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from microcell import encoding, progress, tables
 from microcell._display import count, html_card, short_repr
 from microcell.cells import Cells, load_cells
 from microcell.errors import DataError, OptionError
+from microcell.methods.quantization import Attained
 from microcell.model import Integers, Table
 
 __all__ = ["Assigned", "assign"]
@@ -34,12 +35,16 @@ class Assigned:
         assigned to the closest cell.
     assigned
         The same table as a :class:`~microcell.model.Table`.
+    attained
+        Share of these records in each cell, with 95 % confidence intervals, and the share for which
+        the cell was designed: its share of the records of the release.
     """
 
     table: Any
     labels: Integers
     unknown: Mapping[str, int]
     assigned: Table
+    attained: Attained
 
     @property
     def used(self) -> int:
@@ -112,7 +117,8 @@ def assign(
     progress.report("assigning")
     labels = function.assign(placed.matrix)
     out = tables.replace_by_cells(table, labels, function.representatives, keep)
-    return Assigned(out.native, labels, placed.unknown, out)
+    attained = Attained.of(labels, function.sizes / function.sizes.sum())
+    return Assigned(out.native, labels, placed.unknown, out, attained)
 
 
 def _check_assignment(cells: Any, keep: Any, missing: str) -> None:

@@ -8,6 +8,7 @@ pytest.importorskip("sqlalchemy", reason="the extra locations is not installed")
 from benchmarks.adversary.locations import (
     Town,
     differencing_attack,
+    fewest_combined,
     history_attack,
     linear_attack,
     mechanisms,
@@ -92,9 +93,18 @@ def test_the_linear_attack_works_on_cells_that_differ_in_one_device():
     assert remaining_variances(shares[:1])[0] > 0.85
 
 
+def test_the_combination_attack_finds_sums_over_several_publications():
+    first, second = np.arange(9) < 4, (np.arange(9) >= 4) & (np.arange(9) < 8)
+    every = np.ones(9, dtype=bool)
+    assert fewest_combined(np.array([first, every])) == 4
+    assert fewest_combined(np.array([first, second, every])) == 1
+    assert fewest_combined(np.array([first, first])) == 4
+
+
 def test_no_combination_of_all_publications_sharpens_a_home():
     """Cells are rebuilt as often as the rules allow, and colluders sit next to their victims."""
     result = linear_attack(300, 10, days=6, changes=0.25, share=0.05)
     assert result.builds > 40
     assert result.with_colluders <= result.sharpest <= result.ideal
     assert result.with_colluders > 0.7
+    assert result.fewest >= 10

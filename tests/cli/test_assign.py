@@ -101,6 +101,10 @@ def test_json_is_complete_and_nothing_else_is_on_stdout(folder, run):
         "cells_used": len(np.unique(done.labels)),
         "smallest": done.smallest,
         "unknown_categories": dict(done.unknown),
+        "designed": pytest.approx(done.attained.designed),
+        "shares": pytest.approx(done.attained.shares),
+        "low": pytest.approx(done.attained.low),
+        "high": pytest.approx(done.attained.high),
     }
 
 

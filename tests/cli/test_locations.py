@@ -196,6 +196,14 @@ def test_a_simulation_as_json(people, run):
     assert "already contains devices" in again.stderr
 
 
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_simulation_without_cells_fails(run, words):
+    outcome = run("locations", "simulate", "--devices", 5, "-k", 10, "--days", 1, *words)
+    assert outcome.code != 0
+    assert outcome.stdout
+    assert "guarantee.too_few_records" in outcome.stderr
+
+
 def test_url_and_database_cannot_be_combined(run):
     outcome = run("locations", "simulate", "--url", "http://localhost:1", *DATABASE)
     assert outcome.code == 2

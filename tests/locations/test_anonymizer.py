@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from microcell.errors import DataError, OptionError, ServiceError, UnknownDevice
 from microcell.locations import Anonymizer, Place, new_key
 from microcell.locations import anonymizer as module
 from microcell.locations.clustering import great_circle, to_points
+from microcell.locations.watch import Watch
+from microcell.locations.worker import Worker
 from tests.locations.reading import read_database
 from tests.locations.serving import KEY, open_anonymizer, sign_up, where
 from tests.raising import raises
@@ -402,14 +405,39 @@ def test_look_ups_and_changes_continue_during_a_rebuild(database, monkeypatch):
 
 def test_a_large_population_is_clustered_in_a_worker_process(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "MAX_INLINE_DEVICES", 50)
-    service = open_service(str(tmp_path / "devices.db"), 20, background=True, period=0.5)
+    run, tasks = Worker.run, []
+    monkeypatch.setattr(Worker, "run", lambda *words: [tasks.append(words[1]), run(*words)][1])
+    service = open_service(str(tmp_path / "devices.db"), 20, background=True, period=86_400.0)
     accounts = service.sign_up_many(*scatter(200).T)
-    wait_for(lambda: service.status().rebuilds == 1)  # on the clock
+    assert service.publish()
+    assert tasks == ["plan_with_secret"]
     assert service.status().cells == 10
     answer = service.look_up(accounts[0].pseudonym, accounts[0].token)
     assert answer.location is not None
-    assert abs(answer.valid_until - time.time()) < 60
     assert service.status().last_failure is None
+    service.close()
+
+
+def test_the_clock_publishes_at_multiples_of_the_period(monkeypatch):
+    """Time is what the test says, and the clock ticks when the test says so."""
+    now = 1_000_003.0
+    clock = SimpleNamespace(time=lambda: now, monotonic=time.monotonic)
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(Watch, "start", lambda watch: None)
+    service = open_service("sqlite://", 20, background=True, period=86_400.0)
+    accounts = service.sign_up_many(*scatter(40).T)
+    due = service.next_publication_at
+    assert (due, due % 86_400.0) == (1_036_800.0, 0.0)
+    service._tick()
+    assert service.status().publications == 0
+    for turn in (1, 2):
+        now = due + 5.0
+        service._tick()
+        assert service.status().publications == 1  # the second time nothing has changed
+        due += 86_400.0
+        assert service.next_publication_at == due
+        answer = service.look_up(accounts[0].pseudonym, accounts[0].token)
+        assert answer.valid_until == due, turn
     service.close()
 
 

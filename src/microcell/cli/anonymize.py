@@ -690,10 +690,21 @@ def _assignment_facts(cells: "Cells", result: "Assigned") -> dict[str, Any]:
         "cells_used": result.used,
         "smallest": result.smallest,
         "unknown_categories": dict(result.unknown),
+        "designed": result.attained.designed.tolist(),
+        "shares": result.attained.shares.tolist(),
+        "low": result.attained.low.tolist(),
+        "high": result.attained.high.tolist(),
     }
 
 
 def _assignment_notes(result: "Assigned", output: Path) -> Iterator[tuple[str, str]]:
     for name, number in result.unknown.items():
         yield "unknown", f"{count(number, 'value')} of {name!r}: assigned to the closest cell"
+    attained = result.attained
+    yield (
+        "shares",
+        f"{attained.shares.min():.1%} to {attained.shares.max():.1%} of these records per cell; in "
+        f"{attained.outside:,} of {len(attained.shares):,} cells significantly different from the "
+        "release (95 %)",
+    )
     yield "table", str(output)

@@ -20,7 +20,7 @@ from microcell import locations
 from microcell.cli.console import Messages, print_data, print_facts
 from microcell.cli.errors import Command, CommandGroup, handle_errors
 from microcell.cli.options import Force, Json, Quiet, epilog, with_read_options
-from microcell.errors import OptionError
+from microcell.errors import OptionError, TooFewRecordsError
 
 if TYPE_CHECKING:
     from microcell.locations import Anonymizer, Client, SimulationResult
@@ -326,8 +326,16 @@ def simulate(
     if json:
         content = {**asdict(result), "distortion_ratio": result.distortion_ratio}
         print_data(json_module.dumps(content, indent=2))
-        return
-    print_facts(_describe_result(result))
+    else:
+        print_facts(_describe_result(result))
+    if result.cells == 0:
+        raise TooFewRecordsError(
+            f"No cell was published, so all {result.devices:,} devices wait. Simulate more devices "
+            "or a smaller -k.",
+            code="guarantee.too_few_records",
+            records=result.devices,
+            k=result.k,
+        )
 
 
 COMMANDS: Mapping[str, tuple[Callable[..., None], Sequence[str]]] = {

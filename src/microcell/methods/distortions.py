@@ -217,7 +217,8 @@ def fit_distortion(X: ArrayLike, distance: Any, taxonomy: Any = None) -> Distort
         )
     if (taxonomy is not None) != (distance == "taxonomic"):
         raise OptionError(
-            "taxonomy is required for the distance 'taxonomic' and not valid for others.",
+            "taxonomy is required for the distance 'taxonomic' and not valid for others. In a "
+            "table, declare the column as hierarchy: all distances then follow its groups.",
             code="option.conflict",
             option="taxonomy",
         )

@@ -59,6 +59,13 @@ class Attained:
     """Number of fresh points."""
 
     __repr__ = record_repr
+    _repr_html_ = record_html
+
+    @property
+    def outside(self) -> int:
+        """Number of cells whose designed share is outside the interval; 5 % are by chance."""
+        missed = (self.designed < self.low) | (self.designed > self.high)
+        return int(np.count_nonzero(missed))
 
     @classmethod
     def of(cls, labels: Integers, designed: Floats) -> "Attained":
