@@ -307,6 +307,17 @@ def test_a_wrong_token_is_rejected(browser, service):
     assert browser.run("sessionStorage.length") == 0
 
 
+def test_the_address_of_a_demonstration_fills_the_page_at_once(browser, service):
+    _, anonymizer = service
+    with running(make_app(anonymizer, operator="a-token-for-this-test")) as url:
+        browser.open(f"{url}/#operator=a-token-for-this-test")
+        wait_for(browser, "!document.getElementById('chart').hidden")
+        assert f"With k = {2 * 5} there would be" in words(browser, "answer")
+        assert "Sign-ups\n31" in words(browser, "status")
+        assert troubles(browser, url=url) == ([], [])
+        browser.run("sessionStorage.clear()")
+
+
 def test_what_if(browser, service):
     url, anonymizer = service
     open_page(browser, url, width=400)

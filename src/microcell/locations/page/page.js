@@ -246,6 +246,10 @@ async function refreshStatus() {
     $("inside").hidden = false;
     $("refused").textContent = "";
     showStatus(status);
+    if (filling && view) {
+      filling = false;
+      whatIf(Number($("k-number").value));
+    }
   } catch (error) {
     $("refused").textContent = error instanceof TypeError ? "The service does not respond." : error.message;
   }
@@ -287,6 +291,7 @@ async function rebuild() {
 // ------------------------------------------------------------------------------ what if
 
 let current = null; // the result for the current k, with the cells it belongs to
+let filling = false; // a demonstration shows the comparison at once, without a click
 
 const most = () => Math.max(2, view ? view.devices : 2);
 const toSlider = (k) => Math.round((1000 * Math.log(k / 2)) / Math.max(1e-9, Math.log(most() / 2)));
@@ -381,6 +386,7 @@ $("ask").addEventListener("submit", (event) => {
 const given = /^#operator=([\w-]+)$/.exec(location.hash);
 if (given) {
   sessionStorage.setItem(KEY, given[1]);
+  filling = true;
   history.replaceState(null, "", location.pathname);
 }
 fetch("page/world.json").then((response) => response.json()).then((world) => globe.showWorld(world)).catch(() => {});
