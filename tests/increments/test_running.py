@@ -6,15 +6,17 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import microcell as mc
-from microcell.errors import GuaranteeError, OptionError, TableError
-from microcell.increments import running
+from microcell.errors import GuaranteeError, OptionError, TableError, TooFewRecordsError
+from microcell.increments import running, worker
 from microcell.increments.planning import forecast_from_time
+from microcell.increments.storage import lock
 from microcell.schema import schema_to_toml
 
 SCHEMA = mc.Schema(quasi=["x", "y"], keep=["n"])
@@ -58,30 +60,18 @@ def steps(monkeypatch):
     """Do steps in this process, and note them. A step in ``slow`` is stopped."""
     noted, slow = [], set()
 
-    def call(settings, paths, step, limit):
+    def call(step, limit):
         name = step.get("strategy") or step["method"]
-        noted.append((step["action"], name, tuple(path.name for path in paths)))
+        noted.append((step["action"], name, tuple(Path(path).name for path in step["files"])))
         if name in slow and limit is not None:
-            return running._STOPPED
+            return worker.Problem(worker.STOPPED, "")
         try:
-            running._do(
-                {
-                    **step,
-                    "folder": str(settings.folder),
-                    "files": paths,
-                    "schema": str(settings.schema),
-                    "k": settings.k,
-                    "id": settings.id,
-                    "seed": settings.seed,
-                    "missing": settings.missing,
-                    "read_options": settings.read_options,
-                }
-            )
+            worker.do_step(step)
         except mc.MicrocellError as error:
-            return str(error)
+            return worker.Problem(error.code, str(error))
         return None
 
-    monkeypatch.setattr(running, "_call_worker", call)
+    monkeypatch.setattr(running, "call_worker", call)
     return SimpleNamespace(noted=noted, slow=slow)
 
 
@@ -210,8 +200,9 @@ def test_people_who_come_again_are_refused_or_skipped(folder, steps, monkeypatch
     start_run(folder, FakeClock(folder / "inbox", first), id="n")
     assert mc.increments.StoredSession(folder / "state").status().records == 40
     (folder / "inbox" / "b.csv").write_text(rows(30, 50))
-    with pytest.raises(GuaranteeError):  # the session is finished
-        start_run(folder, FakeClock(folder / "inbox"), id="n")
+    # The session is finished, so nothing can be added.
+    assert start_run(folder, FakeClock(folder / "inbox"), id="n").late == ("b.csv",)
+    assert mc.increments.StoredSession(folder / "state").status().records == 40
 
 
 @pytest.mark.parametrize("happened", [True, False])
@@ -258,6 +249,132 @@ def test_nothing_arrives(folder, steps):
     with pytest.raises(GuaranteeError) as caught:
         start_run(folder, FakeClock(folder / "inbox"))
     assert caught.value.code == "guarantee.too_few_records"
+
+
+@pytest.mark.parametrize("end", [1500, 2000])
+def test_files_after_the_end_are_left_out_and_do_not_delay_the_release(folder, steps, end):
+    first = [(1010, "a.csv", rows(0, 40)), (end - 1, "b.csv", rows(40, 60))]
+    if end < 2000:
+        first.append((end, "END", ""))
+    stream = [(end + i, f"late-{i}.csv", rows(100 + i, 101 + i)) for i in range(1, 500)]
+    result = start_run(folder, FakeClock(folder / "inbox", first + stream))
+    assert released(folder) == list(range(60))
+    assert result.finished < end + 10
+    assert result.late[0] == "late-1.csv"
+    assert {event.name for event in result.events} >= {"late", "release"}
+
+
+def test_files_with_fewer_people_than_k_form_the_base_together(folder, steps):
+    """One invalid file among small ones must not stop all of them."""
+    small = [(1010, f"{i}.csv", rows(2 * i, 2 * i + 2)) for i in range(10)]
+    arrivals = [(1009, "bad.csv", "x,z\n1,2\n"), *small]
+    result = start_run(folder, FakeClock(folder / "inbox", arrivals), skip_invalid=True)
+    assert released(folder) == list(range(20))
+    assert result.files == 10
+
+
+def test_fewer_people_than_k_are_an_error_that_says_so(folder, steps):
+    arrivals = [(1010, "a.csv", rows(0, 1)), (1011, "b.csv", rows(1, 2))]
+    with pytest.raises(TooFewRecordsError) as caught:
+        start_run(folder, FakeClock(folder / "inbox", arrivals))
+    assert caught.value.details["records"] == 2
+    assert not (folder / "out.csv").exists()
+
+
+def test_a_release_that_was_interrupted_is_written_without_what_came_later(folder, steps):
+    start_run(folder, FakeClock(folder / "inbox", [(1010, "a.csv", rows(0, 40))]))
+    before = (folder / "out.csv").read_bytes()
+    (folder / "out.csv").unlink()
+    (folder / "inbox" / "b.csv").write_text(rows(40, 60))
+    result = start_run(folder, FakeClock(folder / "inbox"))
+    assert (folder / "out.csv").read_bytes() == before
+    assert result.late == ("b.csv",)
+
+
+def test_only_one_run_at_a_time(folder, steps):
+    class Second(FakeClock):
+        refused = None
+
+        def sleep(self, seconds):
+            if self.refused is None:
+                with pytest.raises(TableError) as caught:
+                    start_run(folder, FakeClock(folder / "inbox"))
+                self.refused = caught.value.code
+            super().sleep(seconds)
+
+    clock = Second(folder / "inbox", [(1010, "a.csv", rows(0, 40))])
+    start_run(folder, clock)
+    assert clock.refused == "table.locked"
+    assert released(folder) == list(range(40))
+
+
+@pytest.mark.parametrize("happens", [True, False])
+def test_a_step_that_outlives_its_run_is_waited_for(folder, steps, happens):
+    """The run was killed, its worker was not: it still holds the session's lock."""
+    (folder / "inbox" / "a.csv").write_text(rows(0, 40))
+    (folder / "inbox" / "b.csv").write_text(rows(40, 60))
+    session = mc.increments.StoredSession.create(
+        folder / "state", folder / "inbox" / "a.csv", folder / "schema.toml", K, method="mdav"
+    )
+    journal = {"done": ["a.csv"], "pending": ["b.csv"], "batches": 1, "aside": {}}
+    (folder / "state.run.json").write_text(json.dumps(journal))
+
+    class Waiting(FakeClock):
+        held = lock(folder / "state")
+
+        def sleep(self, seconds):
+            super().sleep(seconds)
+            if self.held is not None and self.time > 1010:
+                self.held.__exit__(None, None, None)
+                self.held = None
+                if happens:
+                    session.add(folder / "inbox" / "b.csv")
+
+    Waiting.held.__enter__()
+    start_run(folder, Waiting(folder / "inbox"))
+    assert released(folder) == list(range(60))
+    assert len(steps.noted) == (0 if happens else 1)
+
+
+def test_what_somebody_else_added_is_not_taken_for_the_pending_file(folder, steps):
+    (folder / "inbox" / "a.csv").write_text(rows(0, 40))
+    (folder / "inbox" / "b.csv").write_text(rows(40, 60))
+    (folder / "by-hand.csv").write_text(rows(60, 70))
+    session = mc.increments.StoredSession.create(
+        folder / "state", folder / "inbox" / "a.csv", folder / "schema.toml", K, method="mdav"
+    )
+    session.add(folder / "by-hand.csv")
+    journal = {"done": ["a.csv"], "pending": ["b.csv"], "batches": 1, "aside": {}}
+    (folder / "state.run.json").write_text(json.dumps(journal))
+    start_run(folder, FakeClock(folder / "inbox"))
+    assert released(folder) == list(range(70))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="a worker outlives its parent there")
+def test_a_worker_ends_with_its_parent(folder):
+    """Killed alone, a run must not leave a process behind that changes the session."""
+    code = (
+        "import sys, time; from microcell.increments import worker; "
+        "worker._CALL = 'from microcell.increments import worker; import time; '"
+        '\'worker.do_step = lambda step: (open(step["folder"], "w").close(), time.sleep(60)); \''
+        "'worker.work()'; worker.call_worker({'folder': sys.argv[1]}, None)"
+    )
+    begun = folder / "begun"
+    process = subprocess.Popen([sys.executable, "-c", code, str(begun)])
+    for _ in range(600):
+        if begun.exists():
+            break
+        time.sleep(0.1)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert children
+    process.kill()
+    process.wait()
+    for _ in range(100):
+        if not Path(f"/proc/{children[0]}").exists():
+            return
+        time.sleep(0.1)
+    pytest.fail("the worker still runs")
 
 
 @pytest.mark.slow

@@ -6,10 +6,9 @@ repeated by a faster strategy, and a run that was killed continues where it stop
 """
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,20 +19,29 @@ from microcell import progress, tables
 from microcell._atomic import AtomicFiles
 from microcell._display import count, html_card, record_html, short_repr
 from microcell._files import parse_json
-from microcell.errors import GuaranteeError, MicrocellError, OptionError, TableError
+from microcell.errors import (
+    GuaranteeError,
+    MicrocellError,
+    OptionError,
+    TableError,
+    TooFewRecordsError,
+)
 from microcell.increments.arrivals import Arrivals
 from microcell.increments.planning import Forecast, Job, forecast_from_table, format_duration
+from microcell.increments.repeats import with_id
 from microcell.increments.schedules import fastest, make_schedule, smallest_in_time
 from microcell.increments.session import start
 from microcell.increments.state import DEFAULT_METHOD
-from microcell.increments.storage import STATE_FILE, StoredSession
+from microcell.increments.storage import STATE_FILE, StoredSession, is_locked, lock_path
+from microcell.increments.worker import LOCKED, STOPPED, Problem, call_worker, stack_parts
 from microcell.methods.increments import check_strategy
-from microcell.model import Schema
+from microcell.model import Schema, Table
 from microcell.release import prepare
 from microcell.schema import files as schema_files
+from microcell.schema import resolve
 from microcell.tables.files import FORMATS
 
-__all__ = ["Clock", "Event", "Run", "RunResult", "run", "work"]
+__all__ = ["Clock", "Event", "Run", "RunResult", "run"]
 
 STRATEGIES = ("refined", "split-late", "nearest")
 """Strategies from the least information loss to the fastest."""
@@ -45,6 +53,8 @@ END_FILE = "END"
 """A file of this name in the watched folder ends the collection."""
 
 _JOURNAL_FILE = "run.json"
+_LOCK_FILE = "run.lock"
+_TOO_FEW = "guarantee.too_few_records"
 _POLL = 1.0
 _SETTLED = 2.0
 """Seconds that a file must not have changed before it is read."""
@@ -84,7 +94,8 @@ class Event:
     at: float
     """Seconds since 1970."""
     name: str
-    """"arrived", "plan", "start", "add", "fallback", "warning", "set aside" or "release"."""
+    """"arrived", "late", "plan", "start", "add", "fallback", "warning", "set aside" or "release".
+    """
     message: str
 
     _repr_html_ = record_html
@@ -104,6 +115,8 @@ class RunResult:
     events: tuple[Event, ...]
     files: int
     """Number of files in the release."""
+    late: tuple[str, ...] = ()
+    """Files that arrived after the end of the collection. They are not in the release."""
 
     @property
     def in_time(self) -> bool:
@@ -117,7 +130,11 @@ class RunResult:
         margin = format_duration(abs(self.deadline - self.finished))
         return html_card(
             f"Released {margin} {'before' if self.in_time else 'after'} the deadline",
-            {"Files": f"{self.files:,}", "Release": self.output.name},
+            {
+                "Files": f"{self.files:,}",
+                "Too late": f"{len(self.late):,}",
+                "Release": self.output.name,
+            },
         )
 
 
@@ -182,7 +199,8 @@ def run(
     that takes too long is stopped and done by a faster strategy. If the deadline cannot be met, it
     says so as soon as it knows, and releases as early as possible.
 
-    A run that was killed continues if it is called again with the same arguments.
+    A run that was killed continues if it is called again with the same arguments. Files that arrive
+    after the end of the collection, by the time of their last change, are not in the release.
 
     Parameters
     ----------
@@ -237,7 +255,12 @@ def run(
         read_options=read_options or {},
     )
     _check(settings)
-    return _Runner(settings, clock or _SystemClock(), on_event or _ignore).run()
+    with lock_path(_beside(settings.folder, _LOCK_FILE), f"session in {str(settings.folder)!r}"):
+        return _Runner(settings, clock or _SystemClock(), on_event or _ignore).run()
+
+
+def _beside(folder: Path, name: str) -> Path:
+    return folder.with_name(f"{folder.name}.{name}")
 
 
 def _ignore(event: Event) -> None:
@@ -356,7 +379,11 @@ class _Runner:
         self._unsettled = False
         self._planned: tuple[int, int] | None = None
         self._starts = float("inf")
-        self._path = settings.folder.with_name(f"{settings.folder.name}.{_JOURNAL_FILE}")
+        self._late: list[str] = []
+        self._schema = with_id(schema_files.load_schema(settings.schema), settings.id)
+        self._ends = settings.until
+        self._first_seen: dict[str, float] = {}
+        self._path = _beside(settings.folder, _JOURNAL_FILE)
         self._journal = _Journal.read(self._path)
 
     def __repr__(self) -> str:
@@ -364,8 +391,12 @@ class _Runner:
 
     def run(self) -> RunResult:
         """Work until the release is written."""
-        self._recover()
         while True:
+            self._recover()
+            if self._is_finished():
+                for path in self._new_files():
+                    self._leave_out(path.name)
+                return self._release()
             waiting = self._arrived()
             closed = self._is_closed()
             self._measure(waiting)
@@ -384,26 +415,44 @@ class _Runner:
     def _exists(self) -> bool:
         return (self._settings.folder / STATE_FILE).exists()
 
+    def _is_finished(self) -> bool:
+        """Return True if an interrupted run closed the session, whose release may be missing."""
+        return self._exists() and StoredSession(self._settings.folder).status().finished is not None
+
     def _is_closed(self) -> bool:
-        if self._clock.now() >= self._settings.until:
-            return True
-        return (self._settings.watch / END_FILE).exists()
+        """Return whether the collection has ended, by the clock or by a file."""
+        now = self._clock.now()
+        with suppress(OSError):
+            ended = (self._settings.watch / END_FILE).stat().st_mtime
+            self._ends = min(self._ends, ended, now)
+        return now >= self._ends
+
+    def _new_files(self) -> list[Path]:
+        """Return files that are neither in the session nor set aside, the oldest first."""
+        known = {*self._journal.done, *self._journal.aside, END_FILE}
+        return [
+            path
+            for path in sorted(self._settings.watch.iterdir(), key=_age)
+            if path.name not in known
+            and not path.name.startswith(".")
+            and path.suffix.lower() in FORMATS
+        ]
 
     def _arrived(self) -> list[Path]:
-        """Return files that are complete and neither in the session nor set aside."""
-        known = {*self._journal.done, *self._journal.aside}
+        """Return new files that are complete and came before the end of the collection."""
         complete = []
+        now = self._clock.now()
         self._unsettled = False
-        for path in sorted(self._settings.watch.iterdir(), key=_age):
-            name = path.name
-            hidden = name.startswith(".") or path.suffix in (".partial", ".tmp")
-            if name in known or hidden or name == END_FILE or path.suffix.lower() not in FORMATS:
-                continue
+        for path in self._new_files():
             try:
                 status = path.stat()
             except OSError:  # It was renamed in the meantime.
                 continue
-            now = self._clock.now()
+            name = path.name
+            arrived = min(self._first_seen.setdefault(name, now), status.st_mtime)
+            if arrived > self._ends:
+                self._leave_out(name)
+                continue
             state = (status.st_mtime, status.st_size)
             before = self._seen.get(name)
             if before is None or before[:2] != state:
@@ -414,11 +463,18 @@ class _Runner:
             self._unsettled = True
         return complete
 
+    def _leave_out(self, name: str) -> None:
+        if name not in self._late:
+            self._late.append(name)
+            self._tell("late", f"{name} came after the end of the collection and is left out")
+
     def _count(self, paths: Sequence[Path]) -> int:
         for path in paths:
             if path.name not in self._rows:
                 try:
-                    rows = tables.read(path, **self._settings.read_options).rows
+                    table = self._read(path)
+                    _check_columns(self._schema, table)
+                    rows = table.rows
                 except MicrocellError as error:
                     self._set_aside(path.name, str(error))
                     rows = 0
@@ -428,10 +484,12 @@ class _Runner:
         return sum(self._rows[path.name] for path in paths)
 
     def _expected(self, so_far: int) -> int:
+        if self._is_closed():
+            return so_far
         if self._settings.records is not None:
             return max(self._settings.records, so_far)
         passed = self._clock.now() - self._began
-        whole = max(self._settings.until - self._began, passed, 1e-9)
+        whole = max(self._ends - self._began, passed, 1e-9)
         return max(so_far, int(so_far * whole / max(passed, 1e-9)))
 
     # ------------------------------------------------------------------------------ planning
@@ -453,7 +511,7 @@ class _Runner:
             return
         self._tell("plan", f"measured on {count(n, 'record')}: {self._outlook(n)}")
 
-    def _read(self, path: Path) -> Any:
+    def _read(self, path: Path) -> Table:
         return tables.read(path, **self._settings.read_options)
 
     def _outlook(self, so_far: int) -> str:
@@ -518,12 +576,40 @@ class _Runner:
             if _SAFETY * whole * self._slower > limit:
                 method = FALLBACK_METHOD
         self._tell("start", f"{method} on {count(n, 'record')} of {count(len(waiting), 'file')}")
-        if self._step(waiting, {"action": "start", "method": method}, limit):
-            return
-        for each in waiting:  # Was it too slow, or is one of the files invalid?
-            if self._step([each], {"action": "start", "method": FALLBACK_METHOD}, None):
-                self._tell("fallback", f"{FALLBACK_METHOD} on {each.name}; the others are added")
+        problem = self._step(waiting, {"action": "start", "method": method}, limit)
+        if problem is not None and problem.code != LOCKED:
+            self._start_with_fewer(waiting, problem)
+
+    def _start_with_fewer(self, waiting: list[Path], problem: Problem) -> None:
+        """Start with as few files as form a cell; the others are added, or turn out to be invalid.
+
+        The base was too slow, or a file is invalid, or people are in several files.
+        """
+        base: list[Path] = []
+        invalid: dict[str, str] = {}
+        for each in waiting:
+            step = {"action": "start", "method": FALLBACK_METHOD}
+            found = self._step([*base, each], step, None)
+            if found is None:
+                rest = "; the others are added" if len(base) + 1 < len(waiting) else ""
+                names = ", ".join(path.name for path in (*base, each))
+                self._tell("fallback", f"{FALLBACK_METHOD} on {names}{rest}")
                 return
+            if found.code == LOCKED:
+                return
+            if found.code == _TOO_FEW:
+                base.append(each)
+            else:
+                invalid[each.name] = found.message
+        for name, message in invalid.items():
+            self._set_aside(name, message)
+        if self._is_closed() and not invalid:
+            raise TooFewRecordsError(
+                f"The collection has ended, and nothing was released: {problem.message}",
+                code=_TOO_FEW,
+                k=self._settings.k,
+                records=self._count(waiting),
+            )
 
     def _time_left(self, records: int) -> float | None:
         """Return how long a step may take such that a faster one still fits after it."""
@@ -582,30 +668,41 @@ class _Runner:
             if each != strategy:
                 self._tell("fallback", f"{path.name}: {each!r} instead, which is faster")
             step = {"action": "add", "strategy": each, "repeated": self._settings.repeated}
-            if self._step([path], step, None if is_last else limit):
+            problem = self._step([path], step, None if is_last else limit)
+            if problem is None or problem.code == LOCKED:
                 return
-            if path.name in self._journal.aside:
+            if problem.code != STOPPED:
+                self._set_aside(path.name, problem.message)
                 return
 
-    def _step(self, paths: list[Path], step: dict[str, Any], limit: float | None) -> bool:
-        """Do a step in a worker; return False if it was stopped or its files were set aside."""
+    def _step(self, paths: list[Path], step: dict[str, Any], limit: float | None) -> Problem | None:
+        """Do a step in a worker. Return why it was not done, if it was not."""
+        settings = self._settings
         names = tuple(path.name for path in paths)
-        batches = (
-            len(StoredSession(self._settings.folder).status().batches) if self._exists() else 0
-        )
+        batches = len(StoredSession(settings.folder).status().batches) if self._exists() else 0
         self._journal = replace(self._journal, pending=names, batches=batches)
         self._journal.write(self._path)
         started = self._clock.now()
-        problem = _call_worker(self._settings, paths, step, limit)
+        request = {
+            **step,
+            "folder": str(settings.folder),
+            "files": [str(path) for path in paths],
+            "schema": str(settings.schema),
+            "k": settings.k,
+            "id": settings.id,
+            "seed": settings.seed,
+            "missing": settings.missing,
+            "read_options": dict(settings.read_options),
+        }
+        problem = call_worker(request, limit)
         if problem is None:
             self._finish_step()
             self._learn(step, paths, self._clock.now() - started)
-            return True
-        if problem != _STOPPED and len(names) == 1:
-            self._set_aside(names[0], problem)
-        self._journal = replace(self._journal, pending=())
-        self._journal.write(self._path)
-        return False
+        elif problem.code == LOCKED:  # Another process may be doing this very step: _recover waits.
+            self._tell("warning", "another process is using the session")
+        else:
+            self._cancel_step()
+        return problem
 
     def _learn(self, step: Mapping[str, Any], paths: Sequence[Path], seconds: float) -> None:
         """Correct predictions by how long a step really took."""
@@ -622,18 +719,31 @@ class _Runner:
         self._journal = replace(self._journal, done=done, pending=())
         self._journal.write(self._path)
 
+    def _cancel_step(self) -> None:
+        self._journal = replace(self._journal, pending=())
+        self._journal.write(self._path)
+
     def _recover(self) -> None:
-        """Determine whether an interrupted step was completed."""
+        """Determine whether an interrupted step was completed, as soon as its process has ended."""
         if not self._journal.pending:
             return
-        batches = (
-            len(StoredSession(self._settings.folder).status().batches) if self._exists() else 0
-        )
-        if batches > self._journal.batches:
+        while is_locked(self._settings.folder):
+            self._clock.sleep(_POLL)
+        if self._has_happened():
             self._finish_step()
         else:
-            self._journal = replace(self._journal, pending=())
-            self._journal.write(self._path)
+            self._cancel_step()
+
+    def _has_happened(self) -> bool:
+        """Return whether the pending files are in the session: somebody may have added others."""
+        if not self._exists():
+            return False
+        journal = self._journal
+        added = StoredSession(self._settings.folder).sources_by_batch()[journal.batches :]
+        pending = {(self._settings.watch / name).resolve() for name in journal.pending}
+        if len(pending) > 1:  # A base of several files states no source.
+            return len(added) > 0 and added[0] is None
+        return any(source in pending for source in added)
 
     def _set_aside(self, name: str, problem: str) -> None:
         self._tell("set aside", f"{name}: {problem}")
@@ -676,6 +786,7 @@ class _Runner:
             deadline=self._settings.deadline,
             events=tuple(self._events),
             files=len(self._journal.done),
+            late=tuple(self._late),
         )
 
     def _tell(self, name: str, message: str) -> None:
@@ -683,6 +794,18 @@ class _Runner:
         self._events.append(event)
         progress.report(name)
         self._on_event(event)
+
+
+def _check_columns(schema: Schema, table: Table) -> None:
+    """Raise SchemaError for a file without a column of the schema, whatever the other files have.
+
+    What else may be wrong depends on the other files: an empty column fits any type.
+    """
+    try:
+        resolve.resolve(schema, table)
+    except MicrocellError as error:
+        if error.code == "schema.unknown_column":
+            raise
 
 
 def _age(path: Path) -> tuple[int, str]:
@@ -695,7 +818,7 @@ def _age(path: Path) -> tuple[int, str]:
 
 def _measure_speed(settings: Run, parts: list[Any], seconds: float) -> _Speed:
     """Measure the method, each strategy, the fallback and the release on these records."""
-    table = tables.stack([parts[0], *(tables.align(parts[0], part) for part in parts[1:])])
+    table = stack_parts(parts)
     schema = schema_files.load_schema(settings.schema)
     prepared = prepare.prepare(table, _anonymous(schema), k=settings.k, missing="impute")
     encoded = prepared.encoded
@@ -718,81 +841,3 @@ def _measure_speed(settings: Run, parts: list[Any], seconds: float) -> _Speed:
 def _anonymous(schema: Schema) -> Schema:
     """Return the schema without the person column: repeated people do not affect times."""
     return replace(schema, identifiers=(), person=(), person_cells="rows", rest="drop")
-
-
-# ----------------------------------------------------------------------------------------- worker
-
-_STOPPED = "stopped"
-_CALL = "from microcell.increments.running import work; work()"
-
-
-def _call_worker(
-    settings: Run, paths: Sequence[Path], step: Mapping[str, Any], limit: float | None
-) -> str | None:
-    """Run a step in a separate process. Return None, :data:`_STOPPED`, or the problem."""
-    request = {
-        **step,
-        "folder": str(settings.folder),
-        "files": [str(path) for path in paths],
-        "schema": str(settings.schema),
-        "k": settings.k,
-        "id": settings.id,
-        "seed": settings.seed,
-        "missing": settings.missing,
-        "read_options": dict(settings.read_options),
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-c", _CALL],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        output, _ = process.communicate(json.dumps(request), timeout=limit)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return _STOPPED
-    except BaseException:
-        process.kill()
-        process.communicate()
-        raise
-    try:
-        problem = json.loads(output)["problem"]
-    except (ValueError, KeyError):
-        problem = "the process that reads it ended without a result"
-    return None if problem is None else str(problem)
-
-
-def work() -> None:
-    """Do one step of a session, described as JSON on standard input. Print the problem, if any."""
-    step = json.loads(sys.stdin.read())
-    problem = None
-    try:
-        _do(step)
-    except MicrocellError as error:
-        problem = str(error)
-    print(json.dumps({"problem": problem}))  # noqa: T201
-
-
-def _do(step: Mapping[str, Any]) -> None:
-    parts = [tables.read(path, **step["read_options"]) for path in step["files"]]
-    if step["action"] == "start":
-        base = parts[0]
-        if len(parts) > 1:
-            base = tables.stack([base, *(tables.align(base, part) for part in parts[1:])])
-        StoredSession.create(
-            step["folder"],
-            base,
-            step["schema"],
-            step["k"],
-            id=step["id"],
-            method=step["method"],
-            seed=step["seed"],
-            missing=step["missing"],
-        )
-    else:
-        StoredSession(step["folder"]).add(
-            parts[0], strategy=step["strategy"], repeated=step["repeated"]
-        )

@@ -49,7 +49,9 @@ __all__ = [
     "StoredSession",
     "clear_folder",
     "create_folder",
+    "is_locked",
     "lock",
+    "lock_path",
     "read_part",
     "read_state_file",
     "remove_leftovers",
@@ -322,7 +324,12 @@ class StoredSession:
 
     def sources(self) -> list[Path]:
         """Return the files that the records were read from. A release must not overwrite them."""
-        return _sources(read_state_file(self.folder))
+        return [path for path in self.sources_by_batch() if path is not None]
+
+    def sources_by_batch(self) -> list[Path | None]:
+        """Return the file of each batch; None for a data frame or several files."""
+        sources = [part.get("source") for part in read_state_file(self.folder)["parts"]]
+        return [None if source is None else Path(source) for source in sources]
 
     def _open(self) -> dict[str, Any]:
         content = read_state_file(self.folder)
@@ -383,17 +390,33 @@ def clear_folder(folder: Path, *, remove: bool) -> None:
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of the folder, or raise :class:`TableError` if another process holds it.
+    """Hold the lock of the folder, or raise :class:`TableError` if another process holds it."""
+    if not folder.is_dir():
+        raise _missing_error(folder)
+    with lock_path(folder / _LOCK_FILE, f"session in {str(folder)!r}"):
+        yield
+
+
+def is_locked(folder: Path) -> bool:
+    """Return whether another process is changing the session."""
+    try:
+        with lock(folder):
+            return False
+    except TableError as error:
+        return error.code == "table.locked"
+
+
+@contextmanager
+def lock_path(path: Path, what: str) -> Iterator[None]:
+    """Hold a lock, or raise :class:`TableError` if another process holds it.
 
     The operating system releases the lock when the process ends, even if it is killed.
     """
-    if not folder.is_dir():
-        raise _missing_error(folder)
-    with _write_errors(folder):
-        handle = os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    with _write_errors(path.parent):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        _acquire(handle, folder)
-        with _write_errors(folder):
+        _acquire(handle, path, what)
+        with _write_errors(path.parent):
             os.ftruncate(handle, 0)
             os.write(handle, str(os.getpid()).encode())
         yield
@@ -491,7 +514,7 @@ def _write_errors(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _acquire(handle: int, folder: Path) -> None:
+def _acquire(handle: int, path: Path, what: str) -> None:
     try:
         if sys.platform == "win32":
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -499,10 +522,10 @@ def _acquire(handle: int, folder: Path) -> None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise TableError(
-            f"Another process{_lock_holder(handle)} is using the session in {str(folder)!r}. Wait "
-            "until it has finished.",
+            f"Another process{_lock_holder(handle)} is using the {what}. Wait until it has "
+            "finished.",
             code="table.locked",
-            path=str(folder),
+            path=str(path.parent),
         ) from None
 
 
