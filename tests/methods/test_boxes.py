@@ -23,7 +23,7 @@ from microcell.methods.candidates import (
 )
 from microcell.model import Column, EncodedColumn, Encoding, Schema
 from microcell.schema import resolve
-from microcell.surveys.forms import describe_boxes
+from microcell.surveys.words import describe_boxes
 from tests.raising import raises
 
 

@@ -49,11 +49,15 @@ def test_all_texts_can_be_translated():
     used = set()
     for name in ("survey_page.html", "survey_page.js", "survey_form.html"):
         used |= set(re.findall(r"say\([\"']([^\"']+)[\"']", (TEMPLATES / name).read_text()))
+    for name in ("words.py", "forms.py"):
+        source = (TEMPLATES.parent / name).read_text()
+        for call in re.findall(r"say\(([^=]*?)(?:, \w+=|\))", source):
+            used |= set(re.findall(r'"([^"]+)"', call))
     for name in ("survey_cells.js", "survey_page.js"):
         text = (TEMPLATES / name).read_text()
         used |= set(re.findall(r'InputError\("([^"]+)"\)', text))
         used |= set(re.findall(r'problems\.push\("([^"]+)"\)', text))
-    assert used | {"Find your cell"} == listed
+    assert used | {"any"} == listed
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from microcell.errors import OptionError
 from microcell.methods.boxes import make_boxes
 from microcell.model import Column, EncodedColumn, Encoding, Schema
 from microcell.schema import resolve
-from microcell.surveys.forms import describe_boxes, describe_side, form, list_questions
+from microcell.surveys.forms import form, list_questions
+from microcell.surveys.words import describe_boxes, describe_side
 from tests.raising import raises
 
 SCHEMA = Schema(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from microcell.surveys.collection import Collection, collect
     from microcell.surveys.designs import SurveyDesign, design
-    from microcell.surveys.forms import BoxDescription, describe_boxes, form, page
+    from microcell.surveys.forms import form, page
     from microcell.surveys.learning import Calibration, ParticipationModel, learn_participation
     from microcell.surveys.outlook import Outlook, Prospect, conditional_centroids, simulate
     from microcell.surveys.participation import (
@@ -44,11 +44,12 @@ if TYPE_CHECKING:
     from microcell.surveys.survey_cells import FailureSummary
     from microcell.surveys.sweeping import SurveySweep, SweepPoint, sweep
     from microcell.surveys.waves import NextWave, next_wave
+    from microcell.surveys.words import BoxDescription, describe_boxes
 
 _NAMES = {
     "collection": ("Collection", "collect"),
     "designs": ("SurveyDesign", "design"),
-    "forms": ("BoxDescription", "describe_boxes", "form", "page"),
+    "forms": ("form", "page"),
     "learning": ("Calibration", "ParticipationModel", "learn_participation"),
     "outlook": ("Outlook", "Prospect", "conditional_centroids", "simulate"),
     "participation": (
@@ -73,6 +74,7 @@ _NAMES = {
     "survey_cells": ("FailureSummary",),
     "sweeping": ("SurveySweep", "SweepPoint", "sweep"),
     "waves": ("NextWave", "next_wave"),
+    "words": ("BoxDescription", "describe_boxes"),
 }
 _MODULE_OF = {
     name: f"microcell.surveys.{module}" for module, names in _NAMES.items() for name in names

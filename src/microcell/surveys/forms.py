@@ -4,253 +4,31 @@ import json
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from hashlib import sha256
 from importlib.resources import files
-from math import ceil, inf, isinf, nextafter
 from typing import Any
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from microcell._display import count, listing, record_html, record_repr
+from microcell._display import count, listing
 from microcell.cells import BoxCells, Cells
-from microcell.cells.boxes import EXACT, Side
+from microcell.cells.boxes import Side
 from microcell.errors import OptionError
 from microcell.kinds import kind_of
 from microcell.model import EncodedColumn
 from microcell.surveys.questionnaire import Ask, Questionnaire
+from microcell.surveys.words import describe_side, prefixes, require_boxes
 
 __all__ = [
-    "ANY",
     "MAX_BOXES",
     "PAGE_KINDS",
-    "BoxDescription",
     "Choice",
     "Question",
-    "describe_boxes",
-    "describe_side",
     "form",
     "list_questions",
     "page",
-    "prefixes",
     "render_page",
-    "require_boxes",
 ]
-
-ANY = "any"
-
-
-# ------------------------------------------------------------------------------- boxes in words
-
-
-@dataclass(frozen=True)
-class BoxDescription:
-    """A box in words: the range or the categories of each column, "any" if it has no limit."""
-
-    number: int
-    columns: Mapping[str, str]
-
-    __repr__ = record_repr
-    _repr_html_ = record_html
-
-
-def describe_boxes(cells: Cells) -> tuple[BoxDescription, ...]:
-    """Describe each box in words, by column, without the columns that no box depends on.
-
-    A bound belongs to the range above it: "under 35" ends before 35 and "35 and over" starts with
-    it. "35 to 49" includes both integers; "1.5 to under 2" includes 1.5 but not 2. Ranges of dates
-    name the first and the last day. Ordinal columns are described by lists of names or, if they are
-    numbers, by the last known number of a range. Codes are described by their first characters. The
-    descriptions also hold for values that the cells do not know.
-
-    Examples
-    --------
-    >>> from microcell.model import EncodedColumn, Encoding
-    >>> age = EncodedColumn("age", "numeric", ("age",), "integer", origin=40,
-    ...     centre=np.zeros(1), scale=np.ones(1))
-    >>> cells = BoxCells(centroids=[[-9.0], [0.0], [20.0]], sizes=[3, 5, 4], k=3,
-    ...     encoding=Encoding((age,)), columns=[0, 0], bounds=[34.5, 49.5],
-    ...     categories=[(), ()], lower=[2, 3], upper=[1, 4])
-    >>> [box.columns["age"] for box in describe_boxes(cells)]
-    ['under 35', '35 to 49', '50 and over']
-    """
-    boxes = require_boxes(cells)
-    assert boxes.encoding is not None
-    columns = boxes.encoding.columns
-    descriptions = []
-    for number, sides in enumerate(boxes.sides()):
-        words = {columns[at].name: describe_side(columns[at], side) for at, side in sides.items()}
-        descriptions.append(BoxDescription(number, words))
-    return tuple(descriptions)
-
-
-def require_boxes(cells: object) -> BoxCells:
-    """Return ``cells`` if they are box-shaped, otherwise raise :class:`OptionError`."""
-    if not isinstance(cells, BoxCells):
-        kind = f"{cells.kind!r} cells" if hasattr(cells, "kind") else type(cells).__name__
-        raise OptionError(
-            f"A paper form needs box-shaped cells, not {kind}: rerun 'microcell survey design' "
-            "with --trust none.",
-            code="option.unsupported",
-            option="cells",
-        )
-    return cells
-
-
-def describe_side(column: EncodedColumn, side: Side) -> str:  # noqa: PLR0911
-    """Describe the values of a column that a box contains."""
-    if side.names is not None:
-        return _describe_categories(column, side)
-    if isinf(side.low) and isinf(side.high):
-        return ANY
-    if kind_of(column).matches_by_prefix:
-        return _describe_codes(column, side)
-    if column.layout == "places":
-        return _describe_ordinal(column, side)
-    if isinstance(column.origin, int):
-        return _describe_integers(column, side)
-    if side.low == -inf:
-        return f"under {side.high:.15g}"
-    if side.high == inf:
-        return f"{side.low:.15g} and over"
-    return f"{side.low:.15g} to under {side.high:.15g}"
-
-
-def _describe_categories(column: EncodedColumn, side: Side) -> str:
-    known = {at for at, name in enumerate(column.names) if name is not None}
-    included = [_label(column, at) for at in sorted(side.names or ())]
-    if not side.others:
-        return ", ".join(included)
-    excluded = [_label(column, at) for at in sorted(known - (side.names or frozenset()))]
-    if not excluded:
-        return ANY
-    if len(excluded) < len(included):
-        return f"anything but {', '.join(excluded)}"
-    return ", ".join([*included, "or anything else"]) if included else "anything else"
-
-
-def _label(column: EncodedColumn, at: int) -> str:
-    """Return a category as people write it; encodings store dates and times as counts."""
-    name = str(column.names[at])
-    count, _, unit = name.partition(" ")
-    if column.unit is not None and unit == column.unit:
-        return _format_moment(column, int(count))
-    return name
-
-
-def _describe_ordinal(column: EncodedColumn, side: Side) -> str:
-    """Describe numbers and times by the last known one of the range, other names in full.
-
-    An unknown number lies between its neighbours, above the bound between them. An unknown name is
-    placed at the mean, which is 0.
-    """
-    places = column.places.tolist()
-    if column.storage in ("integer", "float") or column.unit is not None:
-        below = [_label(column, at) for at, place in enumerate(places) if place < side.low]
-        included = [_label(column, at) for at, place in enumerate(places) if place < side.high]
-        parts = [f"over {name}" for name in below[-1:]]
-        if not isinf(side.high):
-            parts += [f"up to {name}" for name in included[-1:]]
-        return ", ".join(parts)
-    names = [_label(column, at) for at, place in enumerate(places) if side.low <= place < side.high]
-    if side.low <= 0 < side.high:
-        names.append("or anything else")
-    return ", ".join(names)
-
-
-def prefixes(column: EncodedColumn, side: Side) -> tuple[list[str], list[str]]:
-    """Return the prefixes of codes in a range, and longer prefixes to exclude again.
-
-    An unknown code is placed with the first known code that shares its longest known prefix. So it
-    lies above a bound exactly if it starts with characters that only known codes above the bound
-    start with.
-    """
-    above = _prefixes_above(column, side.low)
-    beyond = _prefixes_above(column, side.high)
-    included = [prefix for prefix in above if not any(prefix.startswith(end) for end in beyond)]
-    excluded = [prefix for prefix in beyond if any(prefix.startswith(one) for one in included)]
-    return included, excluded
-
-
-def _prefixes_above(column: EncodedColumn, bound: float) -> list[str]:
-    """Return the shortest prefixes that only codes above the bound have."""
-    names = [str(name) for name in column.names]
-    first = sum(place < bound for place in column.places.tolist())
-    if first in (0, len(names)):
-        return []
-    last_below = names[first - 1]
-    shortest = set()
-    for name in names[first:]:
-        common = next(
-            (at for at, sign in enumerate(name) if last_below[at : at + 1] != sign), len(name)
-        )
-        shortest.add(name[: common + 1])
-    return sorted(shortest)
-
-
-def _describe_codes(column: EncodedColumn, side: Side) -> str:
-    if isinf(side.low):
-        return f"not starting with {', '.join(_prefixes_above(column, side.high))}"
-    included, excluded = prefixes(column, side)
-    exception = f", but not with {', '.join(excluded)}" if excluded else ""
-    return f"starting with {', '.join(included)}{exception}"
-
-
-def _describe_integers(column: EncodedColumn, side: Side) -> str:
-    """Describe a range of integers, dates or times; a bound lies just below its integer."""
-    low, high = _first_integer(side.low), _first_integer(side.high)
-    if column.unit is not None:
-        return _describe_moments(column, low, high)
-    if isinf(low):
-        return f"under {_format_integer(high)}"
-    if isinf(high):
-        return f"{_format_integer(low)} and over"
-    if high - low <= 1:
-        return _format_integer(low)
-    return f"{_format_integer(low)} to {_format_integer(high - 1)}"
-
-
-def _describe_moments(column: EncodedColumn, low: float, high: float) -> str:
-    is_duration = column.storage == "duration"
-    if isinf(low):
-        return f"{'under' if is_duration else 'before'} {_format_moment(column, int(high))}"
-    first = _format_moment(column, int(low))
-    if isinf(high):
-        return f"{first} and over" if is_duration else f"{first} or later"
-    if column.unit != "D":
-        return f"{first} to before {_format_moment(column, int(high))}"
-    if high - low <= 1:
-        return first
-    return f"{first} to {_format_moment(column, int(high) - 1)}"
-
-
-def _first_integer(bound: float) -> float:
-    if isinf(bound):
-        return bound
-    return ceil(bound) if abs(bound) < EXACT else nextafter(bound, inf)
-
-
-def _format_integer(value: float) -> str:
-    return f"{int(value):,}" if abs(value) >= 10_000 else str(int(value))
-
-
-_SECONDS = {"D": 86_400.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-
-
-def _format_moment(column: EncodedColumn, count: int) -> str:
-    """Format a date, a time of day or a duration, stored as a count of the column's unit."""
-    if column.storage in ("date", "datetime"):
-        text = str(np.datetime64(count, column.unit)).replace("T", " ")  # type: ignore[call-overload]
-        for zeros in (".000000000", ".000000", ".000", ":00"):
-            text = text.removesuffix(zeros)
-        return text
-    seconds = count * _SECONDS[str(column.unit)]
-    if column.storage == "duration":
-        return f"{seconds:.15g} seconds"
-    text = str(timedelta(seconds=round(seconds, 6)))
-    return text.removesuffix(":00").rjust(5, "0") if text.endswith(":00") else text
-
 
 # ----------------------------------------------------------------------------------- paper form
 
@@ -344,7 +122,7 @@ def form(
         [column.name for column in boxes.encoding.columns] if boxes.encoding else []
     )
     asked = [*(Ask(f"question {at}", text) for at, text in enumerate(ask)), *texts.questions]
-    questions = list_questions(boxes)
+    questions = list_questions(boxes, texts)
     columns = [boxes.column_of(split) for split in range(boxes.splits)]
     templates = _templates(trim_blocks=True, lstrip_blocks=True)
     return templates.get_template("survey_form.html").render(
@@ -368,9 +146,10 @@ def form(
     )
 
 
-def list_questions(cells: BoxCells) -> tuple[Question, ...]:
+def list_questions(cells: BoxCells, texts: Questionnaire | None = None) -> tuple[Question, ...]:
     """Return the questions of the form; every choice leads to a later question or to a code."""
     assert cells.encoding is not None
+    texts = texts or Questionnaire()
     columns = cells.encoding.columns
     sides = cells.sides()
     nodes = list(_question_nodes(cells))
@@ -387,7 +166,7 @@ def list_questions(cells: BoxCells) -> tuple[Question, ...]:
                 numbers.get(child),
                 child - cells.splits if child >= cells.splits else None,
             )
-            for words, child in zip(_describe_choices(column, ranges), children, strict=True)
+            for words, child in zip(_describe_choices(column, ranges, texts), children, strict=True)
         ]
         # Respondents take the first line that matches, so "anything else" must come last.
         if kind_of(column).matches_by_prefix:
@@ -396,16 +175,18 @@ def list_questions(cells: BoxCells) -> tuple[Question, ...]:
     return tuple(questions)
 
 
-def _describe_choices(column: EncodedColumn, sides: Sequence[Side]) -> Iterator[str]:
+def _describe_choices(
+    column: EncodedColumn, sides: Sequence[Side], texts: Questionnaire
+) -> Iterator[str]:
     """Describe the choices of one question, from the lowest to the highest."""
     for at, side in enumerate(sides):
         if kind_of(column).matches_by_prefix:
             included = ", ".join(prefixes(column, side)[0])
-            yield f"starts with {included}" if at else "anything else"
+            yield texts.say("starts with {codes}" if at else "anything else", codes=included)
         elif side.others and len(side.names or ()) > _MAX_NAMED:
-            yield "anything else"  # The lines before it list everything that it is not.
+            yield texts.say("anything else")  # The lines before it list everything that it is not.
         else:
-            yield describe_side(column, side)
+            yield describe_side(column, side, texts)
 
 
 def _question_nodes(cells: BoxCells) -> Iterator[int]:

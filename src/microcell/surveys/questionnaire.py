@@ -23,7 +23,7 @@ TYPES = ("text", "choice", "number", "scale")
 
 _RESERVED = ("cell", "design")
 
-_ENTRIES = ("title", "intro", "language", "labels", "texts", "question", "send", "map")
+_ENTRIES = ("title", "intro", "language", "labels", "values", "texts", "question", "send", "map")
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,6 +63,8 @@ class Questionnaire:
     """Language of the texts, as in HTML."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """What to call the columns of the cells file."""
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What to call the categories of a column, by column and category."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Translations of the built-in texts, by English text."""
     questions: tuple[Ask, ...] = ()
@@ -89,6 +91,10 @@ class Questionnaire:
         """Return what to call a column."""
         return self.labels.get(column, column)
 
+    def value(self, column: str, category: str) -> str:
+        """Return what to call a category of a column."""
+        return self.values.get(column, {}).get(category, category)
+
     def check_columns(self, columns: Sequence[str]) -> None:
         """Raise SchemaError if a question or a label does not fit the columns of the cells."""
         taken = [question.name for question in self.questions if question.name in columns]
@@ -99,10 +105,10 @@ class Questionnaire:
                 code="schema.duplicate_role",
                 column=taken[0],
             )
-        unknown = [name for name in self.labels if name not in columns]
+        unknown = [name for name in (*self.labels, *self.values) if name not in columns]
         if unknown:
             raise SchemaError(
-                f"The cells have no column {unknown[0]!r} to be labelled. Check the labels.",
+                f"The cells have no column {unknown[0]!r} to be labelled. Check labels and values.",
                 code="schema.unknown_column",
                 column=unknown[0],
             )
@@ -145,6 +151,12 @@ def read_questionnaire(content: Mapping[str, Any]) -> Questionnaire:
         _require(isinstance(content.get(name, ""), str), name, "text")
     for name in ("labels", "texts"):
         _require(_is_texts(content.get(name, {})), name, "a table of texts")
+    values = content.get("values", {})
+    _require(
+        isinstance(values, Mapping) and all(_is_texts(names) for names in values.values()),
+        "values",
+        "a table of texts per column",
+    )
     unknown = [text for text in content.get("texts", {}) if text not in texts()]
     _require(not unknown, "texts", "translations of the built-in texts ('survey texts' lists them)")
     for text, translation in content.get("texts", {}).items():
@@ -160,6 +172,7 @@ def read_questionnaire(content: Mapping[str, Any]) -> Questionnaire:
         intro=content.get("intro", ""),
         language=content.get("language", "en"),
         labels=content.get("labels", {}),
+        values=values,
         texts=content.get("texts", {}),
         questions=asked,
         send=_read_address(content.get("send")),

@@ -10,6 +10,7 @@
   const say = (text, values = {}) => // a built-in text in the language of the questionnaire
     (asked.texts[text] ?? text).replace(/\{(\w+)\}/g, (_, name) => values[name]);
   const labelOf = name => asked.labels[name] ?? name;
+  const valueName = (column, name) => asked.values[column]?.[name] ?? name;
   const [OTHER, CHOSEN] = ["other", "name "]; // prefixes of option values
   const HINTS = {
     integer: say("A whole number."), float: say("A number."), date: say("A date."), datetime: say("A date and time."),
@@ -18,7 +19,7 @@
 
   const naming = (column, name) => { // the file stores dates and times as counts
     const [, count, unit] = /^(-?\d+) (D|s|ms|us|ns)$/.exec(name) ?? [];
-    if (!unit || !column.unit) return name;
+    if (!unit || !column.unit) return valueName(column.name, name);
     const milliseconds = { D: 864e5, s: 1e3, ms: 1, us: 1e-3, ns: 1e-6 }[unit] * Number(count);
     if (column.storage === "duration") return say("{n} seconds", { n: milliseconds / 1e3 });
     const text = new Date(Math.floor(milliseconds)).toISOString().replace(/(:00)?\.000Z$|Z$/, "");
@@ -184,7 +185,7 @@
     const result = find("result"), entries = Object.entries(file.representatives ?? {});
     find("cell").textContent = String(answer.cell);
     find("published").replaceChildren(...entries.map(([name, values]) =>
-      make("div", {}, make("dt", {}, labelOf(name)), make("dd", {}, String(values[answer.cell] ?? say("missing"))))));
+      make("div", {}, make("dt", {}, labelOf(name)), make("dd", {}, valueName(name, String(values[answer.cell] ?? say("missing")))))));
     find("unfamiliar").textContent = answer.unfamiliar.length
       ? say("Your answer for {names} is unusual or not known to the survey. The nearest cell was chosen.", { names: answer.unfamiliar.map(labelOf).join(", ") }) : "";
     const copy = { cell: answer.cell, design: file.sha256 };
