@@ -36,8 +36,8 @@ def attack_collections(
 ) -> Trials:
     """Collect answers, then again with one more, in every way that the commands allow.
 
-    With ``copied``, the second collection uses a copy of the cells file without its ledger, which
-    the documentation warns of.
+    With ``copied``, the second collection uses a copy of the cells file in another folder without
+    its ledger, which the documentation warns of.
     """
     people = make_people(_TABLE, n, seed)
     design = mc.surveys.design(people, schema_of(_TABLE), k, 0.8, 0.2, method="mdav")
@@ -48,12 +48,15 @@ def attack_collections(
     exposed = answered[np.bincount(labels[answered])[labels[answered]] > k]
     hits, chances = [], []
     for number, victim in enumerate(rng.permutation(exposed)[:victims].tolist()):
-        cells = folder / f"{number}.json"
+        (folder / f"{number}").mkdir()  # All use one design, and each folder has one release of it.
+        cells = folder / f"{number}" / "cells.json"
         design.publish(cells)
         before = answered[answered != victim]
         seen = [_collect(cells, _answers(people, labels, before))]
         if copied:
-            cells = Path(shutil.copy(cells, folder / f"{number}-copy.json"))
+            elsewhere = folder / f"{number}-copy"
+            elsewhere.mkdir()
+            cells = Path(shutil.copy(cells, elsewhere))
         everybody = _answers(people, labels, answered)
         seen += [_collect(cells, everybody, late=late) for late in (False, True)]
         members = answered[labels[answered] == labels[victim]]

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from time import monotonic, sleep
 from types import TracebackType
 from weakref import finalize
 
@@ -23,7 +24,7 @@ from microcell.errors import TableError
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["AtomicFiles", "check_target", "find_partial_files"]
+__all__ = ["AtomicFiles", "check_target", "find_partial_files", "holding"]
 
 _PUBLIC, _PRIVATE = 0o666, 0o600
 """File modes before the umask of the process is applied."""
@@ -151,6 +152,26 @@ def _lock(handle: int) -> bool:
     except OSError:  # locked, or the file system has no locks
         return False
     return True
+
+
+@contextmanager
+def holding(path: Path, seconds: float = 5.0) -> Iterator[None]:
+    """Keep other processes that hold the same file waiting, for a moment.
+
+    The file must exist. Where the file system has no locks, or another process keeps the file for
+    longer than ``seconds``, the block runs all the same.
+    """
+    handle = None
+    with suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+    try:
+        end = monotonic() + seconds
+        while handle is not None and not _lock(handle) and monotonic() < end:
+            sleep(0.02 if sys.platform != "win32" else seconds)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def _remove_if_abandoned(path: Path) -> None:

@@ -1,6 +1,10 @@
 """A design is released once: the ledger, repetition, late answers, and what is reported."""
 
 import json
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -9,6 +13,7 @@ import pytest
 import microcell as mc
 from microcell.errors import GuaranteeError, OptionError, TableError, TooFewRecordsError
 from microcell.surveys.evidence import compare_participation
+from microcell.surveys.ledger import Ledger
 from microcell.surveys.survey_cells import load_survey_cells
 from tests.raising import raises
 from tests.surveys.test_collecting import K, make_line
@@ -129,6 +134,59 @@ def test_ledgers_are_private_bound_to_the_design_and_hold_no_answer(cells):
     ledger.write_text("{}")
     with raises(TableError, "table.malformed"):
         mc.surveys.collect(cells, answers(FIRST), id="who")
+
+
+def test_a_copy_of_the_cells_file_shares_the_ledger(cells):
+    publish(cells, answers(FIRST), "a.csv", id="who")
+    copy = Path(shutil.copy(cells, cells.with_name("copy.json")))
+    with raises(GuaranteeError, "guarantee.design_released"):
+        mc.surveys.collect(copy, answers([*FIRST, 1]), id="who")
+    publish(copy, answers(FIRST), "b.csv", id="who")  # the same answers: the same release
+    assert (cells.parent / "a.csv").read_bytes() == (cells.parent / "b.csv").read_bytes()
+    assert not cells.with_name("copy.ledger.json").exists()
+
+
+@pytest.mark.parametrize("source", ["elsewhere", "memory"])
+def test_another_release_in_the_same_folder_is_noticed(cells, source, tmp_path_factory):
+    publish(cells, answers(FIRST), "a.csv", id="who")
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "cells.json"
+    shutil.copy(cells, elsewhere)
+    used = elsewhere if source == "elsewhere" else mc.load_cells(elsewhere)
+    result = mc.surveys.collect(used, answers([*FIRST, 1]), id="who")
+    with raises(GuaranteeError, "guarantee.design_released"):
+        result.publish(cells.parent / "b.csv")
+    assert not (cells.parent / "b.csv").exists()
+    assert not elsewhere.with_name("cells.ledger.json").exists()
+
+
+def test_of_two_collections_at_once_one_is_released(cells):
+    """Both were collected before either was published, by two processes."""
+    table = [answers(FIRST), answers([*FIRST, 1])]
+    results = [mc.surveys.collect(cells, each, id="who") for each in table]
+    outcomes = []
+
+    def release(number):
+        try:
+            results[number].publish(cells.parent / f"{number}.csv")
+            outcomes.append("released")
+        except GuaranteeError as error:
+            outcomes.append(error.code)
+
+    threads = [threading.Thread(target=release, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["guarantee.design_released", "released"]
+
+
+def test_a_failed_write_withdraws_only_its_own_release(cells):
+    publish(cells, answers(FIRST), "a.csv", id="who")
+    ledger = Ledger.beside(cells, mc.load_cells(cells).digest)
+    (entry,) = ledger.releases
+    before = replace(ledger, releases=())  # as a process saw it that began earlier
+    before.withdraw(replace(entry, answers="0" * 64))
+    assert Ledger.beside(cells, ledger.design).releases == (entry,)
 
 
 # -------------------------------------------------------------------------------------- reporting

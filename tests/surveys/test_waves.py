@@ -1,5 +1,6 @@
 """The status of a running survey, rejected answers, and waves that are k-anonymous together."""
 
+import math
 from collections import Counter
 
 import numpy as np
@@ -74,7 +75,7 @@ def test_status_counts_cells_without_an_answer_or_a_small_number(cells, design):
     attained = np.bincount(answers["cell"][valid].astype(int), minlength=len(design.cells))
     for each in result.cells:
         n = int(attained[each.cell])
-        assert each.attained == (None if n < K else n)
+        assert each.attained == (None if n < K else n // K * K)
         assert each.expected == pytest.approx(FIRST * design.cells.sizes[each.cell])
     assert all(str(7 * token) not in result.render() for token in answers["token"] if token > 300)
 
@@ -89,6 +90,23 @@ def test_a_small_number_cannot_be_told_from_the_status(cells, design):
     ]
     assert len({each.cells[0] for each in seen}) == 1
     assert 0 in seen[0].to_remind
+
+
+def test_the_total_does_not_reveal_the_number_of_the_only_short_cell(design):
+    """Statuses with one answer more in one cell or another differ in nothing but the total."""
+    members = [np.flatnonzero(design.labels == cell) for cell in range(len(design.cells))]
+    sizes = [1, *(K + 1 for _ in members[1:])]
+
+    def status_of(counts):
+        rows = np.concatenate([each[:n] for each, n in zip(members, counts, strict=True)])
+        return mc.surveys.status(design.cells, answers_of(design, rows), elapsed=0.5)
+
+    in_short, in_other = sizes.copy(), sizes.copy()
+    in_short[0] += 1
+    in_other[1] += 1
+    assert status_of(in_short).cells == status_of(in_other).cells == status_of(sizes).cells
+    test = status_of(sizes).test
+    assert test.p_cells == float(f"{test.p_cells:.2g}")
 
 
 def test_an_alarm_if_the_model_is_refuted(design):
@@ -161,10 +179,54 @@ def test_two_releases_together_have_k_people_in_each_combination(tmp_path, seed)
     with pytest.raises(GuaranteeError):  # with what was suppressed, it would be another release
         mc.surveys.collect(tmp_path / "two.json", after, id="token")
     (tmp_path / "two.ledger.json").unlink()
-    alone = mc.surveys.collect(tmp_path / "two.json", after, id="token")
+    alone = mc.surveys.collect(mc.load_cells(tmp_path / "one.json"), after, id="token")
     together = combinations(released[0], {int(x) // 7 for x in alone.table["x"]}, single.labels)
     assert min(together.values()) < K  # so there was something to suppress
     assert second.manifest.records.released < alone.manifest.records.released
+
+
+def test_those_who_are_certain_to_take_part_hide_nobody_in_the_second_wave():
+    """In a cell of 8 certain and 2 other candidates, the second wave alone can have one person."""
+    people = {"age": np.repeat([20, 80], 40), "q": np.tile([1, 1, 1, 1, 0.9], 16)}
+    schema = mc.Schema(quasi=["age"], rest="drop")
+    with pytest.raises(OptionError) as caught:
+        mc.surveys.design(people, schema, K, "q", 0.01, next_wave=0.5)
+    assert caught.value.details["option"] == "next_wave"
+    alone = mc.surveys.design(people, schema, K, "q", 0.01)
+    with pytest.raises(GuaranteeError):
+        mc.surveys.next_wave(alone.cells, 0.5)
+    exact = 0.0
+    later = mc.surveys.next_wave(alone.cells, 0.5, suppress=True)
+    for cell in range(len(alone.cells)):
+        others = int((people["q"][alone.labels == cell] < 1).sum())
+        chance = 0.1 * 0.5  # in the second wave, but not in the first
+        nobody = (1 - chance) ** others
+        few = sum(
+            math.comb(others, j) * chance**j * (1 - chance) ** (others - j) for j in range(1, K)
+        )
+        among = sum(
+            math.comb(others - 1, j) * chance**j * (1 - chance) ** (others - 1 - j)
+            for j in range(K - 1)
+        )
+        exact = max(exact, few / (1 - nobody), among)
+    assert later.joint_failure == pytest.approx(exact, rel=1e-10)
+
+
+def test_cells_that_need_the_wave_before_are_not_collected_alone(tmp_path):
+    plain = mc.surveys.design(PEOPLE, SCHEMA, K, FIRST, 0.01, method="mdav")
+    plain.publish(tmp_path / "one.json")
+    later = mc.surveys.next_wave(tmp_path / "one.json", FIRST, suppress=True)
+    assert later.cells.digest != plain.cells.digest
+    later.cells.save(tmp_path / "two.json")
+    first, second = answers_of(plain, took_part(FIRST, 1)), answers_of(plain, took_part(FIRST, 2))
+    mc.surveys.collect(tmp_path / "one.json", first, id="token").publish(tmp_path / "one.csv")
+    with pytest.raises(GuaranteeError) as caught:
+        mc.surveys.collect(tmp_path / "two.json", second, id="token")
+    assert caught.value.code == "guarantee.failed"
+    result = mc.surveys.collect(
+        tmp_path / "two.json", second, id="token", earlier=[(tmp_path / "one.json", first)]
+    )
+    assert result.audit["k"] >= K
 
 
 def test_combinations_against_enumeration():

@@ -28,6 +28,10 @@ _CONDITIONAL = {"failure_of", "conditional_failures"}
 _MOST = "most_participants"
 """Entry of designs for an interval: expected participants at its upper end."""
 
+_WAVE = "wave"
+"""Entry of the cells of a further wave: the digest of the cells before, and whether answers may
+have to be suppressed."""
+
 _FIELDS = {"k", "failure", "trust", "participation", "cell_failures", *FIGURES}
 
 
@@ -44,7 +48,7 @@ def read_survey_section(section: Any, sizes: Integers) -> Mapping[str, Any]:
     >>> read_survey_section(section, np.array([2]))["participation"]
     {'common': 0.5}
     """
-    if not isinstance(section, Mapping) or set(section) - {_MOST} not in (
+    if not isinstance(section, Mapping) or set(section) - {_MOST, _WAVE} not in (
         _FIELDS,
         _FIELDS | _CONDITIONAL,
     ):
@@ -81,9 +85,19 @@ def _check_entries(section: Mapping[str, Any], sizes: Integers) -> dict[str, boo
         "failure_of": section.get("failure_of", "cell") in FAILURE_OF,
         "conditional_failures": "failure_of" not in section
         or _is_failures(section["conditional_failures"], sizes),
+        _WAVE: _WAVE not in section or _is_wave(section[_WAVE]),
         _MOST: _is_real(section.get(_MOST, 0)) and section.get(_MOST, 0) >= 0,
         **{name: _is_real(section[name]) and section[name] >= 0 for name in FIGURES},
     }
+
+
+def _is_wave(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and set(value) == {"after", "suppress"}
+        and isinstance(value["after"], str)
+        and isinstance(value["suppress"], bool)
+    )
 
 
 def _is_failures(value: Any, sizes: Integers) -> bool:

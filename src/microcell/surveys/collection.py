@@ -28,7 +28,14 @@ from microcell.release.publish import check_outputs, compose_reports, publish_ta
 from microcell.report import render
 from microcell.schema import resolve
 from microcell.surveys.evidence import compare_participation
-from microcell.surveys.ledger import Entry, Ledger, Turn, describe_answers, open_turn
+from microcell.surveys.ledger import (
+    Entry,
+    Ledger,
+    Turn,
+    describe_answers,
+    open_turn,
+    refuse_releases,
+)
 from microcell.surveys.rejects import Rejected, Rejects
 from microcell.surveys.survey_cells import SurveyCells, load_survey_cells
 from microcell.surveys.waves import combine_waves, read_answers
@@ -137,6 +144,7 @@ class Collection:
 
         If the cells were read from a file, the release is first recorded in the ledger beside it
         (``cells.ledger.json`` for ``cells.json``), which prevents a second release of the design.
+        Another release of the design in the folder of ``path`` is an error in any case.
         """
         sources = [] if self.source is None else [self.source]
         check_outputs(
@@ -151,6 +159,12 @@ class Collection:
             require={"k": self.manifest.k},
             audience="public",
         )
+        known = () if self.ledger is None else self.ledger.releases
+        listed = {entry.order_key: entry.created for entry in known}
+        if self.manifest.order_key is not None:
+            listed[self.manifest.order_key] = self.manifest.created
+        assert self.manifest.survey is not None
+        refuse_releases(Path(path), self.manifest.survey.design_sha256, listed)
         if self.ledger is not None and self.entry is not None:
             self.ledger.record(self.entry)
         try:
@@ -267,6 +281,7 @@ def collect(
     rejects = Rejects(table.rows, listed=invalid == "reject")
     dropped = check_answers(survey, table, id=id, person=person, drop=drop, rejects=rejects)
     labels = find_cells(survey, table, rejects)
+    _check_waves(survey, earlier)
     settings = describe_answers(below, id, person, drop, late=late)
     if earlier and late:
         raise OptionError(
@@ -374,6 +389,21 @@ def _keep_waves_apart(
             k=survey.k,
         )
     return counts
+
+
+def _check_waves(survey: SurveyCells, earlier: Sequence[tuple[str | Path, Any]]) -> None:
+    """Check that the wave which this one follows is among the earlier ones, if it must be."""
+    wave = survey.survey.get("wave")
+    if wave is None:
+        return
+    designs = [load_survey_cells(cells).cells.digest for cells, _ in earlier]
+    if (earlier or wave["suppress"]) and wave["after"] not in designs:
+        raise GuaranteeError(
+            "These cells are those of a further wave and protect its participants only together "
+            "with the answers of the wave before. Pass its cells file and answers (earlier, "
+            "--earlier).",
+            code="guarantee.failed",
+        )
 
 
 def _describe_wave(cells: str | Path, answers: Any) -> list[str]:

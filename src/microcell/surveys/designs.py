@@ -456,6 +456,14 @@ class Participation:
                 option="next_wave",
             )
         second = check_chance(next_wave, "next_wave")
+        if self.common is None and (self.each == 1).any():
+            raise OptionError(
+                "A design for two waves needs a participation below 1: nobody who is certain to "
+                "take part hides those who take part in the second wave only. Lower it, for "
+                "example to 0.99.",
+                code="option.conflict",
+                option="next_wave",
+            )
         first = np.full(1, self.common) if self.common is not None else self.each
         least = least_participation(first, second)
         common = float(least[0]) if self.common is not None else None

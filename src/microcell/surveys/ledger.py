@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from microcell import tables
-from microcell._atomic import AtomicFiles
+from microcell._atomic import AtomicFiles, holding
 from microcell._display import count, record_repr, short_repr
 from microcell._files import unreadable
 from microcell.errors import GuaranteeError, OptionError, TableError
@@ -24,10 +24,11 @@ from microcell.measures.people import digest_values
 from microcell.model import Integers, Mask, Table
 from microcell.release import order
 
-__all__ = ["Entry", "Ledger", "Turn", "describe_answers", "open_turn"]
+__all__ = ["Entry", "Ledger", "Turn", "describe_answers", "open_turn", "refuse_releases"]
 
 _FORMAT = "microcell survey ledger"
 _VERSION = 1
+_SUFFIX = ".ledger.json"
 
 
 @dataclass(frozen=True)
@@ -76,16 +77,19 @@ class Ledger:
     def beside(cls, cells: str | Path, design: str) -> "Ledger":
         """Return the ledger next to a cells file, empty if there is none.
 
+        A copy of the cells file in the same folder shares the ledger.
+
         Raises
         ------
         TableError
             The ledger cannot be read, or belongs to another design.
         """
-        path = Path(cells).with_name(f"{Path(cells).stem}.ledger.json")
+        path = Path(cells).with_name(f"{Path(cells).stem}{_SUFFIX}")
         try:
             content = json.loads(path.read_bytes())
         except FileNotFoundError:
-            return cls(path, design)
+            other = _find_other(path.parent, design)
+            return cls(path, design) if other is None else cls.beside(other, design)
         except OSError as error:
             raise unreadable(path, error) from None
         except (ValueError, RecursionError):
@@ -133,21 +137,29 @@ class Ledger:
 
         Another release recorded in the meantime is noticed.
         """
-        cells = self.path.with_name(self.path.name.replace(".ledger.json", ".json"))
-        current = Ledger.beside(cells, self.design)
-        if current.find(entry.answers) is not None:
-            return
-        if len(current.releases) != len(self.releases):
-            current.refuse_second()
-        self._write(replace(self, releases=(*self.releases, entry)))
+        with holding(self._cells):
+            current = Ledger.beside(self._cells, self.design)
+            if current.find(entry.answers) is not None:
+                return
+            if len(current.releases) != len(self.releases):
+                current.refuse_second()
+            self._write(replace(self, releases=(*self.releases, entry)))
 
     def withdraw(self, entry: Entry) -> None:
         """Remove a release that could not be written."""
-        if self.find(entry.answers) is None:
-            if self.releases:
-                self._write(self)
+        if self.find(entry.answers) is not None:
+            return  # It was released before.
+        with holding(self._cells):
+            current = Ledger.beside(self._cells, self.design)
+            left = tuple(each for each in current.releases if each.answers != entry.answers)
+            if left:
+                self._write(replace(current, releases=left))
             else:
                 self.path.unlink(missing_ok=True)
+
+    @property
+    def _cells(self) -> Path:
+        return self.path.with_name(f"{self.path.name.removesuffix(_SUFFIX)}.json")
 
     def _write(self, ledger: "Ledger") -> None:
         content = {
@@ -159,6 +171,46 @@ class Ledger:
         }
         with AtomicFiles() as atomic:
             atomic.path(self.path, private=True).write_text(json.dumps(content), encoding="utf-8")
+
+
+def _find_other(folder: Path, design: str) -> Path | None:
+    """Return the cells file beside another ledger of the design in this folder."""
+    for path in sorted(folder.glob(f"*{_SUFFIX}")):
+        if _read_entry(path, "design") == design:
+            return path.with_name(f"{path.name.removesuffix(_SUFFIX)}.json")
+    return None
+
+
+def _read_entry(path: Path, *names: str) -> Any:
+    """Return an entry of a JSON file, None if there is none."""
+    try:
+        content = json.loads(path.read_bytes())
+        for name in names:
+            content = content[name]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return None
+    return content
+
+
+def refuse_releases(release: Path, design: str, listed: Mapping[str, str | None]) -> None:
+    """Raise GuaranteeError if the folder has a release of the design that is not ``listed``.
+
+    Releases are listed by order key, with the time of their creation. So a copy of the cells file
+    elsewhere, or cells that were not read from a file, do not lead to a second release in the same
+    folder.
+    """
+    for path in sorted(release.parent.glob("*.manifest.json")):
+        if _read_entry(path, "survey", "design_sha256") != design:
+            continue
+        key, created = _read_entry(path, "order_key"), _read_entry(path, "created")
+        if key not in listed or listed[key] != created:
+            raise GuaranteeError(
+                f"{path.name} belongs to another release of this design. Comparing both would "
+                "reveal the answers in which they differ. Collect with the cells file whose "
+                "ledger lists that release, or delete the release if it was never published.",
+                code="guarantee.design_released",
+                releases=1,
+            )
 
 
 @dataclass(frozen=True, eq=False)

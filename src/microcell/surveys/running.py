@@ -38,7 +38,8 @@ class CellStatus:
     expected: float
     """Expected number of participants at the end."""
     attained: int | None
-    """Number of participants so far; None for fewer than k, including nobody."""
+    """Number of participants so far, rounded down to a multiple of k; None for fewer than k,
+    including nobody. So the total does not reveal the number of a single cell."""
     risk: float
     """Probability that the cell ends with 1 to k - 1 participants, rounded if they are fewer than k
     so far: whoever sees the status cannot tell how many they are."""
@@ -145,8 +146,9 @@ def status(
 ) -> SurveyStatus:
     """Compare the participants of each cell so far with the design.
 
-    Invalid answers are listed instead of being an error. Numbers of participants below k are not
-    shown: two statuses in a row would show whose answer has just arrived.
+    Invalid answers are listed instead of being an error. Numbers of participants by cell are
+    rounded down to multiples of k: two exact statuses in a row would show whose answer has just
+    arrived.
 
     Parameters
     ----------
@@ -190,10 +192,19 @@ def status(
         expected=float(means.sum()),
         elapsed=elapsed,
         cells=_describe_cells(survey, attained, means, elapsed),
-        test=compare_participation(survey, attained) if closed else _test_so_far(survey, attained),
+        test=_rounded(
+            compare_participation(survey, attained) if closed else _test_so_far(survey, attained)
+        ),
         closed=closed,
         released=_is_released(cells, survey),
         rejected=rejects.as_tuple(),
+    )
+
+
+def _rounded(test: ParticipationTest) -> ParticipationTest:
+    """Return the test with rounded probabilities: all digits would reveal the numbers of cells."""
+    return test.model_copy(
+        update={"p_total": float(f"{test.p_total:.2g}"), "p_cells": float(f"{test.p_cells:.2g}")}
     )
 
 
@@ -223,9 +234,8 @@ def _describe_cells(
         later = q * (1 - elapsed) / (1 - q * elapsed) if q * elapsed < 1 else 0.0
         short = n < k
         risk = _risk_of_few(size, k, later) if short else 0.0
-        described.append(
-            CellStatus(cell, size, mean, None if short else n, risk, short and risk > _REMIND)
-        )
+        shown = None if short else n // k * k
+        described.append(CellStatus(cell, size, mean, shown, risk, short and risk > _REMIND))
     return tuple(described)
 
 

@@ -62,12 +62,14 @@ def least_participation(first: Floats, second: float) -> Floats:
     """Return the least probability of taking part in both waves, or in one of them only.
 
     A cell that protects participants with this probability protects each of the three groups,
-    because more participants are always safer. Groups that cannot occur do not count.
+    because more participants are always safer. Groups that cannot occur do not count: participation
+    must be certain for everybody or for nobody, or a cell would count those who cannot be in the
+    group.
 
     Examples
     --------
-    >>> least_participation(np.array([0.75, 0.5, 1.0]), 0.8).round(3)
-    array([0.15, 0.1 , 0.2 ])
+    >>> least_participation(np.array([0.75, 0.5]), 0.8).round(3)
+    array([0.15, 0.1 ])
     """
     groups = np.stack([first * second, first * (1 - second), (1 - first) * second])
     least: Floats = np.where(groups > 0, groups, 1.0).min(axis=0)
@@ -114,9 +116,11 @@ def next_wave(
     first = roster.probabilities
     joint, suppressed = 0.0, 0.0
     for group in (first * second, first * (1 - second), (1 - first) * second):
-        if (group > 0).all():
-            joint = max(joint, float(exposures_of_cells(roster.labels, group, k).max()))
-            moments, _ = build_roster(roster.labels, group).moments(k)
+        members = group > 0  # the others are certain not to belong to the group
+        if members.any():
+            labels = np.unique(roster.labels[members], return_inverse=True)[1].reshape(-1)
+            joint = max(joint, float(exposures_of_cells(labels, group[members], k).max()))
+            moments, _ = build_roster(labels, group[members]).moments(k)
             suppressed += float(moments.sum())
     later = build_roster(roster.labels, np.full(len(first), second))
     failures = summarize_failures(later, k)
@@ -131,6 +135,7 @@ def next_wave(
         )
     section = {
         **survey.survey,
+        "wave": {"after": survey.cells.digest, "suppress": bool(worst > limit)},
         "failure": max(limit, float(failures.limited(survey.failure_of).max())),
         "participation": later.as_section(),
         "cell_failures": np.minimum(failures.by_cell, 1.0).tolist(),
