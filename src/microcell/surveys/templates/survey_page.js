@@ -10,6 +10,8 @@
   const say = (text, values = {}) => // a built-in text in the language of the questionnaire
     (asked.texts[text] ?? text).replace(/\{(\w+)\}/g, (_, name) => values[name]);
   const labelOf = name => asked.labels[name] ?? name;
+  const labelOfPart = (column, part) => asked.labels[part]
+    ?? (column.parts.length > 1 ? `${labelOf(column.name)}: ${[say("latitude"), say("longitude")][column.parts.indexOf(part)]}` : labelOf(column.name));
   const valueName = (column, name) => asked.values[column]?.[name] ?? name;
   const [OTHER, CHOSEN] = ["other", "name "]; // prefixes of option values
   const HINTS = {
@@ -48,7 +50,7 @@
 
   const fieldOf = (column, part, i) => {
     const field = isChosen(column) ? choices(column, part) : typed(column, part);
-    const label = column.parts.length > 1 ? `${labelOf(column.name)}: ${[say("latitude"), say("longitude")][column.parts.indexOf(part)]}` : labelOf(column.name);
+    const label = labelOfPart(column, part);
     const hint = column.kind === "location" ? say("In degrees.") : isChosen(column) ? "" : column.kind === "code" ? say("A code.") : HINTS[column.storage] ?? "";
     Object.assign(field, { id: `q${i}`, autocomplete: "off", required: true });
     field.setAttribute("aria-describedby", `h${i} e${i}`);
@@ -160,8 +162,8 @@
     const stepped = (low, high, step) => Array.from({ length: Math.floor(high / step) - Math.ceil(low / step) + 1 }, (_, i) => (Math.ceil(low / step) + i) * step);
     const step = stepOf(Math.max(north - south, east - west));
     const lineOf = (points, name) => draw("polyline", { points: points.map(([a, b]) => `${x(b)},${y(a)}`).join(" "), class: name });
-    for (const value of stepped(south, north, step)) map.append(lineOf([[value, west], [value, east]], "grid"), draw("text", { x: 4, y: y(value) - 3 }, `${Number(value.toFixed(2))}°`));
-    for (const value of stepped(west, east, step)) map.append(lineOf([[south, value], [north, value]], "grid"), draw("text", { x: x(value) + 3, y: height - 4 }, `${Number(value.toFixed(2))}°`));
+    for (const value of stepped(south, north, step)) map.append(lineOf([[value, west], [value, east]], "grid"), draw("text", { x: 4, y: y(value) + (y(value) < 30 ? 22 : -3) }, `${Number(value.toFixed(2))}°`));
+    for (const value of stepped(west, east, step)) map.append(lineOf([[south, value], [north, value]], "grid"), draw("text", { x: x(value) + (x(value) > width - 60 ? -3 : 3), y: height - 4, "text-anchor": x(value) > width - 60 ? "end" : "start" }, `${Number(value.toFixed(2))}°`));
     for (const points of asked.map.lines ?? []) map.append(lineOf(points, "line"));
     for (const [name, [a, b]] of Object.entries(asked.map.places ?? {})) map.append(draw("circle", { cx: x(b), cy: y(a), r: 4 }), draw("text", { x: x(b) + 7, y: y(a) + 4, class: "place" }, name));
     const mark = draw("circle", { r: 8, class: "mark", visibility: "hidden" });
@@ -183,9 +185,10 @@
 
   const show = (file, answer, values) => {
     const result = find("result"), entries = Object.entries(file.representatives ?? {});
+    const labels = Object.fromEntries(file.encoding.columns.flatMap(column => column.parts.map(part => [part, labelOfPart(column, part)])));
     find("cell").textContent = String(answer.cell);
     find("published").replaceChildren(...entries.map(([name, values]) =>
-      make("div", {}, make("dt", {}, labelOf(name)), make("dd", {}, valueName(name, String(values[answer.cell] ?? say("missing")))))));
+      make("div", {}, make("dt", {}, labels[name] ?? labelOf(name)), make("dd", {}, valueName(name, String(values[answer.cell] ?? say("missing")))))));
     find("unfamiliar").textContent = answer.unfamiliar.length
       ? say("Your answer for {names} is unusual or not known to the survey. The nearest cell was chosen.", { names: answer.unfamiliar.map(labelOf).join(", ") }) : "";
     const copy = { cell: answer.cell, design: file.sha256 };
