@@ -5,7 +5,7 @@ To add a finding, write its function in one of the modules of :data:`FAMILIES` a
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from typing import TypeVar
@@ -122,35 +122,22 @@ class Observation:
     __repr__ = record_repr
     _repr_html_ = record_html
 
+    def finding(self, code: str, usual: Severity) -> Finding:
+        """Return the finding with this code; ``usual`` is the severity if there is no other."""
+        return Finding(**{**vars(self), "code": code, "severity": self.severity or usual})
 
-@dataclass(frozen=True)
-class Rule:
-    """A declared rule; see :func:`rule` for the fields."""
-
-    code: str
-    severity: Severity
-    title: str
-    meaning: str
-    advice: str
-    find: Callable[[Case], Iterator[Observation]]
-    published_only: bool = False
-
-
-_DECLARED: dict[str, Rule] = {}
 
 Function = TypeVar("Function", bound=Callable[[Case], Iterator[Observation]])
 
 
-def rule(
-    code: str,
-    *,
-    severity: Severity,
-    title: str,
-    meaning: str,
-    advice: str,
-    published_only: bool = False,
-) -> Callable[[Function], Function]:
-    """Register the decorated function, which yields observations about a case, as a rule.
+def _nothing(_: Case) -> Iterator[Observation]:
+    """Find nothing; stands for the function until the rule decorates one."""
+    return iter(())
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule, declared by decorating the function that yields observations about a case.
 
     Parameters
     ----------
@@ -165,17 +152,36 @@ def rule(
         What to do, in general; the finding names the option or the line of the schema.
     published_only
         The finding can be derived from the published table alone, so that anyone may read it.
+    find
+        The decorated function.
     """
 
-    def declare(function: Function) -> Function:
-        if code in _DECLARED and _DECLARED[code].find.__module__ != function.__module__:
-            raise ValueError(f"The finding {code!r} is declared twice.")
-        if severity not in SEVERITIES:
-            raise ValueError(f"The finding {code!r} has the unknown severity {severity!r}.")
-        _DECLARED[code] = Rule(code, severity, title, meaning, advice, function, published_only)
+    code: str
+    _: KW_ONLY
+    severity: Severity
+    title: str
+    meaning: str
+    advice: str
+    published_only: bool = False
+    find: Callable[[Case], Iterator[Observation]] = _nothing
+
+    def __call__(self, function: Function) -> Function:
+        """Declare the decorated function as this rule."""
+        declared = _DECLARED.get(self.code)
+        if declared is not None and declared.find.__module__ != function.__module__:
+            raise ValueError(f"The finding {self.code!r} is declared twice.")
+        if self.severity not in SEVERITIES:
+            raise ValueError(
+                f"The finding {self.code!r} has the unknown severity {self.severity!r}."
+            )
+        _DECLARED[self.code] = replace(self, find=function)
         return function
 
-    return declare
+
+rule = Rule
+"""The decorator: ``@rule("risk.code", severity="note", ...)`` above the function that looks."""
+
+_DECLARED: dict[str, Rule] = {}
 
 
 @cache
@@ -193,17 +199,9 @@ def find_all(case: Case) -> tuple[Finding, ...]:
     if not case.evidence.released.rows:
         return ()
     return sort_findings(
-        Finding(
-            severity=found.severity or item.severity,
-            code=item.code,
-            sentence=found.sentence,
-            advice=found.advice,
-            figures=found.figures,
-            columns=found.columns,
-            details=found.details,
-        )
+        observation.finding(item.code, item.severity)
         for item in rules().values()
-        for found in item.find(case)
+        for observation in item.find(case)
     )
 
 
