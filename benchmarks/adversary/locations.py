@@ -310,7 +310,7 @@ class Knowledge:
     ``sharpest`` is the smallest remaining standard deviation of a home, relative to before, if the
     attacker knows which devices each mean was computed of; ``with_colluders`` the same with the
     homes of the c devices that help most known as well. ``ideal`` is what a single mean of k exact
-    homes leaves: sqrt(1 - 1/k). ``fewest`` is the smallest number of homes found in any weighted sum
+    homes leaves: sqrt(1 - 1/k). ``fewest`` is the smallest number of homes in any weighted sum
     of all means that is not 0.
     """
 

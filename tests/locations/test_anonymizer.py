@@ -423,7 +423,7 @@ def test_the_clock_publishes_at_multiples_of_the_period(monkeypatch):
     now = 1_000_003.0
     clock = SimpleNamespace(time=lambda: now, monotonic=time.monotonic)
     monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(Watch, "start", lambda watch: None)
+    monkeypatch.setattr(Watch, "start", lambda _: None)
     service = open_service("sqlite://", 20, background=True, period=86_400.0)
     accounts = service.sign_up_many(*scatter(40).T)
     due = service.next_publication_at
