@@ -24,6 +24,7 @@ from benchmarks.fuzz.fields import (
     with_missing,
 )
 from benchmarks.fuzz.relations import make_related
+from microcell.hierarchies import Taxonomy
 
 __all__ = ["FORMATS", "SOURCES", "Case", "make_case"]
 
@@ -117,7 +118,7 @@ def _ordinal(rng: random.Random, n: int, name: str) -> list[Field]:
 
 
 def _nominal(rng: random.Random, n: int, name: str) -> list[Field]:
-    column = mc.Column(name, kind="nominal")
+    column = mc.Column(name, kind="nominal", publish=rng.choice([None, None, "mode", "set"]))
     if rng.random() < 0.2:
         return [Field(name, "quasi", "boolean", booleans(rng, n), column)]
     common = rng.sample(("alpha", "beta", "gamma"), rng.randint(1, 3))
@@ -127,6 +128,32 @@ def _nominal(rng: random.Random, n: int, name: str) -> list[Field]:
     if rng.random() < 0.1:
         values = nasty_texts(rng, n)
     return [Field(name, "quasi", "text", values, column)]
+
+
+def _hierarchy(rng: random.Random, n: int, name: str) -> list[Field]:
+    """Return categories whose groups the schema has; everyone's own value may be among them."""
+    leaves = [*rng.sample(TAME_TEXTS, rng.randint(1, 5)), *(token(rng, "Rtown") for _ in range(3))]
+    values = rng.choices(leaves, [9] * (len(leaves) - 3) + [1] * 3, k=n)
+    if rng.random() < 0.2:
+        leaves = values = [token(rng, "Rtown") for _ in range(n)]
+    groups = {leaf: (f"part {at % 3}", f"side {at % 3 % 2}") for at, leaf in enumerate(leaves)}
+    rows = [(leaf, *groups[leaf]) for leaf in dict.fromkeys(leaves)]
+    publish = rng.choice([None, "ancestor", "set"])
+    column = mc.Column(name, kind="hierarchy", hierarchy=rows, publish=publish)
+    return [Field(name, "quasi", "text", values, column)]
+
+
+def _bands(rng: random.Random, n: int, name: str) -> list[Field]:
+    publish = rng.choice([None, "ancestor", "set"])
+    if rng.random() < 0.4:
+        bands: tuple[Any, ...] = rng.choice([("month", "year"), ("quarter",), ("year", "decade")])
+        column = mc.Column(name, bands=bands, publish=publish)
+        return [Field(name, "quasi", "date", dates(rng, n), column)]
+    column = mc.Column(name, bands=rng.choice([(5, 10, 20), (10,), (1, 4)]), publish=publish)
+    values = small_integers(rng, n)
+    if rng.random() < 0.2:
+        values[rng.randrange(n)] = 9_876_543
+    return [Field(name, "quasi", "integer", values, column)]
 
 
 def _code(rng: random.Random, n: int, name: str) -> list[Field]:
@@ -153,7 +180,10 @@ def _degrees(rng: random.Random, n: int, centre: float, limit: float) -> list[An
     return [round(min(max(centre + rng.gauss(0, 0.1), -limit), limit), 5) for _ in range(n)]
 
 
-_QUASI = (_numeric, _numeric, _numeric, _ordinal, _nominal, _nominal, _code, _moment, _location)
+_QUASI = (
+    *(_numeric, _numeric, _numeric, _ordinal, _nominal, _nominal, _code, _moment, _location),
+    *(_hierarchy, _bands),
+)
 
 _PLAIN_NAMES = ("age", "town", "Sex", "income", "home", "grade", "born", "x1", "value", "group_b")
 _ODD_NAMES = (
@@ -195,7 +225,7 @@ def make_case(seed: int) -> Case:
         values = with_missing(rng, maker(rng, n), rng.choice([0, 0, 0.2, 1.0 if n < 9 else 0]))
         if role == "drop":
             kind, values = "text", [token(rng, "Nnote") for _ in range(n)]
-        fields.append(_sometimes_rounded(rng, Field(next(names), role, kind, values)))
+        fields.append(_sometimes_masked(rng, Field(next(names), role, kind, values)))
     if n > 1000:
         fields.append(Field(next(names), "confidential", "text", many_texts(rng, n)))
     fields += _strata_and_weights(rng, n, k, names)
@@ -219,15 +249,23 @@ def _people(rng: random.Random, n: int, k: int, names: Iterator[str]) -> list[Fi
     return []
 
 
-def _sometimes_rounded(rng: random.Random, item: Field) -> Field:
-    """Let the schema round a confidential number."""
+def _sometimes_masked(rng: random.Random, item: Field) -> Field:
+    """Let the schema round or bound a confidential number."""
     if item.role != "confidential" or item.type not in ("integer", "float"):
         return item
     largest = max((abs(value) for value in item.values if not is_missing(value)), default=0)
     if not 0 < largest < 1e12 or rng.random() < 0.5:
         return item
-    step = rng.choice([1, 2, 5, 10, 0.5, 0.25, 1000])
-    return replace(item, column=mc.Column(item.name, kind="numeric", round=step))
+    step = rng.choice([1, 2, 5, 10, 0.5, 0.25, 1000, None])
+    present = sorted(value for value in item.values if not is_missing(value))
+    low, high = present[len(present) // 4], present[3 * len(present) // 4]
+    is_bounded = low < high and (step is None or rng.random() < 0.3)
+    masks = {"bottom": low, "top": high} if is_bounded else {}
+    if rng.random() < 0.3:
+        masks.pop("bottom", None)
+    if step is None and not masks:
+        return item
+    return replace(item, column=mc.Column(item.name, kind="numeric", round=step, **masks))
 
 
 def _draw_size(rng: random.Random, k: int) -> int:
@@ -269,6 +307,10 @@ def _fit_source(item: Field, source: str) -> Field:
     values = list(item.values)
     if item.type == "text":
         values = [value if value is None else _safe_text(value) for value in values]
+    if item.column is not None and item.column.hierarchy is not None:
+        assert isinstance(item.column.hierarchy, Taxonomy)
+        rows = [(_safe_text(leaf), *groups) for leaf, *groups in item.column.hierarchy.rows]
+        item = replace(item, column=replace(item.column, hierarchy=Taxonomy(tuple(rows))))
     if source in (".dta", ".sav") and item.type == "boolean":
         return replace(item, type="integer", values=[v if v is None else int(v) for v in values])
     return replace(item, values=values)

@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from polars.exceptions import PanicException
+
 import microcell as mc
 from benchmarks.fuzz.cases import Case
 from benchmarks.fuzz.recount import (
@@ -168,8 +170,8 @@ def _interrupt(case: Case, release: Any, output: Path, rng: random.Random) -> No
         sys.setprofile(count)
         publish(release, case, output)
         sys.setprofile(None)
-    except KeyboardInterrupt:
-        pass
+    except (KeyboardInterrupt, PanicException):
+        pass  # polars panics if a function that it calls is interrupted
     finally:
         sys.setprofile(None)
         signal.signal(signal.SIGINT, handler)

@@ -50,11 +50,12 @@ def _read_json(path: Path) -> Columns:
 
 
 def _read_parquet(path: Path) -> Columns:
-    return _from_arrow(pa.parquet.read_table(path))
+    return _from_arrow(pa.parquet.read_table(path, use_threads=False))
 
 
 def _read_arrow(path: Path) -> Columns:
-    with pa.ipc.open_file(path) as reader:
+    options = pa.ipc.IpcReadOptions(use_threads=False)
+    with pa.ipc.open_file(path, options=options) as reader:
         return _from_arrow(reader.read_all())
 
 

@@ -15,6 +15,7 @@ import microcell as mc
 from benchmarks.adversary.buffers import file_bytes
 from benchmarks.fuzz.cases import Case
 from benchmarks.fuzz.fields import Field, is_missing
+from benchmarks.fuzz.groups import is_grouped, smallest_groups
 from benchmarks.fuzz.readers import Columns, convert, ordered_columns, read_columns
 from benchmarks.fuzz.sources import HIDDEN, make_source
 
@@ -127,7 +128,7 @@ def _check_unchanged(case: Case, item: Field, values: Sequence[Any]) -> None:
         if case.publish.get("escape_formulas") and item.type == "text":
             _check_escaped(raw)
         if item.column is not None and not is_missing(before):
-            _check_rounded(item, before, convert(raw, item.type, case.suffix))
+            _check_masked(case, item, before, convert(raw, item.type, case.suffix))
             continue
         try:
             same = any(
@@ -141,10 +142,18 @@ def _check_unchanged(case: Case, item: Field, values: Sequence[Any]) -> None:
         check(same, f"{item.role} {item.type} {before!r} became {raw!r} (row {row})")
 
 
-def _check_rounded(item: Field, before: Any, after: Any) -> None:
-    """Check that a number is published as the nearest multiple of a step."""
+def _check_masked(case: Case, item: Field, before: Any, after: Any) -> None:
+    """Check that a number is published within its bounds, as the nearest multiple of a step."""
     assert item.column is not None
-    step = item.column.round
+    column, step = item.column, item.column.round
+    if column.bottom is not None:
+        before = max(before, column.bottom)
+    if column.top is not None:
+        before = min(before, column.top)
+    if step is None:
+        same = _equal(before + 0.0, after + 0.0, "float", case.suffix)  # -0.0 may become 0.0
+        check(same, f"{before!r}, after bounds, became {after!r}")
+        return
     what = f"{before!r} rounded to multiples of {step} became {after!r}"
     check(after is not None and abs(after - before) <= step / 2 * (1 + 1e-9), what)
     check(abs(after / step - round(after / step)) <= 1e-9 * max(1, abs(after / step)), what)
@@ -295,12 +304,14 @@ def _check_within(case: Case, item: Field, raw: Any, members: list[Any], digits:
     column = item.column
     assert column is not None
     what = f"{item.type} {column.kind} {raw!r} of {members!r}"
-    if column.publish == "range" or column.kind == "code":
+    if is_grouped(column) or column.publish in ("range", "set") or column.kind == "code":
         value = convert(_forms(case, item, raw)[0], "text", case.suffix)
     else:
         value = convert(_forms(case, item, raw)[0], item.type, case.suffix)
     if value is None or not members:
         check(value is None and not members, f"missing if all are missing: {what}")
+    elif is_grouped(column) or column.publish == "set":
+        check(value in smallest_groups(column, members), f"the smallest group: {what}")
     elif column.publish == "range":
         _check_range(value, members, what)
     elif column.kind == "code":
@@ -350,13 +361,17 @@ def _tokens_in(content: bytes) -> set[str]:
 def _check_bytes(case: Case, output: Path, columns: Columns) -> None:
     """Check that no text of the original is left that the release replaces or removes."""
     published = {
-        value for item in case.of_role("quasi") for value in columns[item.name] if value is not None
+        part
+        for item in case.of_role("quasi")
+        for value in columns[item.name]
+        if value is not None
+        for part in str(value).lstrip("'").split(" or ")
     }
     ordinal = [column.name for column in case.schema.quasi if column.kind == "ordinal"]
     check(ordered_columns(output) <= set(ordinal), "only ordinal columns have ordered categories")
     for name in outputs(case):
         content = file_bytes(output.with_name(name))
-        left = _tokens_in(content) - {str(value).lstrip("'") for value in published}
+        left = _tokens_in(content) - published
         check(not left, f"{name} contains {sorted(left)[:3]}")
         for pattern in HIDDEN:
             check(pattern not in content, f"{name} contains hidden bytes {pattern!r}")

@@ -14,10 +14,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import mkdtemp
 
+from polars.exceptions import PanicException
+
 from benchmarks.fuzz.cases import make_case
 from benchmarks.fuzz.faults import run_with_fault
 from benchmarks.fuzz.names import run_names
 from benchmarks.fuzz.recount import run_case
+from benchmarks.fuzz.sessions import run_session
 
 __all__ = ["Tally", "run", "run_seed", "run_seeds"]
 
@@ -49,6 +52,8 @@ def run_seed(seed: int, folder: Path) -> tuple[str, str]:
     """Run one case in an empty folder; return its outcome and format."""
     if seed % 100 == 99:
         return f"names: {run_names(seed, folder)}", ""
+    if seed % 25 == 24:
+        return run_session(seed, folder), ""
     case = make_case(seed)
     outcome = run_with_fault(case, folder) if case.fault else run_case(case, folder)
     return outcome, case.suffix if outcome.startswith("released") else ""
@@ -65,7 +70,7 @@ def run_seeds(seeds: range, scratch: Path) -> Tally:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", RuntimeWarning)
                 outcome, suffix = run_seed(seed, folder)
-        except Exception:  # noqa: BLE001  # every failure is reported
+        except (Exception, PanicException):  # noqa: BLE001  # every failure is reported
             tally.failures[seed] = traceback.format_exc()
             outcome, suffix = "failed", ""
         finally:

@@ -14,6 +14,7 @@ from microcell.model import (
     EncodedColumn,
     Encoding,
     Floats,
+    Integers,
     Mask,
     Placed,
     Schema,
@@ -33,7 +34,9 @@ __all__ = [
 ]
 
 
-def encode(table: Table, schema: Schema, *, rounded: bool = False) -> Encoded:
+def encode(
+    table: Table, schema: Schema, *, rounded: bool = False, persons: Integers | None = None
+) -> Encoded:
     """Encode the records as points, using the quasi-identifiers of a resolved schema.
 
     Numbers, dates and ranks are standardized to mean 0 and population variance 1. Nominal values
@@ -42,10 +45,17 @@ def encode(table: Table, schema: Schema, *, rounded: bool = False) -> Encoded:
     are. Locations become unit vectors scaled to variance 2, like two columns. A column's weight
     multiplies its squared distances. A missing value is placed at the column's mean. Constant
     columns have no dimension. If the encoding will be published, as part of cells, its statistics
-    must be ``rounded``, because exact ones reveal outliers. Time and memory O(n m).
+    must be ``rounded``, because exact ones reveal outliers. ``persons`` holds the person of each
+    record, if people may have several: names that few people have are withheld from what is
+    published. Time and memory O(n m).
     """
     readings = _read_columns(table, schema.quasi)
     encoding = _fit_columns(schema.quasi, readings, table.rows)
+    if persons is not None:
+        columns = zip(encoding.columns, readings, strict=True)
+        encoding = Encoding(
+            tuple(kind_of(column).count_people(column, item, persons) for column, item in columns)
+        )
     if rounded:
         encoding = Encoding(tuple(map(_round_fit, encoding.columns)))
     placed = _place_columns(encoding, readings, table.rows)

@@ -1,6 +1,6 @@
 """A hierarchy of categories: every value belongs to a group, and every group to a larger one."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePath
@@ -96,7 +96,7 @@ class Taxonomy:
     @cached_property
     def levels(self) -> int:
         """Length of the longest path, without the root."""
-        return max(len(self.path(leaf) or ()) for leaf in self.leaves) - 1
+        return max((len(self.path(leaf) or ()) for leaf in self.leaves), default=1) - 1
 
     def path(self, label: str) -> tuple[str, ...] | None:
         """Return the labels from this one to the root; None if the label is unknown."""
@@ -106,6 +106,26 @@ class Taxonomy:
         while path[-1] != self.root:
             path.append(self.parents[path[-1]])
         return tuple(path)
+
+    def restricted(self, labels: Set[str]) -> "Taxonomy":
+        """Return the hierarchy of these values and groups, which include all their groups.
+
+        A bundled hierarchy is public and stays as it is.
+
+        Examples
+        --------
+        >>> places = Taxonomy((("Rome", "Italy"), ("Bonn", "Germany"), ("Kiel", "Germany")))
+        >>> places.restricted({"Rome", "Italy", "Germany"}).rows
+        (('Rome', 'Italy', '*'), ('Germany', '*'))
+        """
+        if self.bundled:
+            return self
+        paths = (self.path(row[0]) or () for row in self.rows if row)
+        rows = (tuple(label for label in path if label in labels) for path in paths)
+        # A larger group that is not the root must not become it.
+        kept = dict.fromkeys((*row, self.root) for row in rows)
+        longer = tuple(row for row in kept if len(row) > 1)
+        return Taxonomy(longer or ((self.root,),), self.source)
 
     def share(self, label: str) -> float:
         """Return the share of the other values that a label covers: 0 for a value, 1 for all."""

@@ -14,7 +14,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from microcell.errors import DataError, SchemaError
-from microcell.kernels.arrays import Floats, Integers, Mask
+from microcell.kernels.arrays import Floats, Integers, Mask, count_distinct
 from microcell.kinds.column import KINDS, Column, EncodedColumn, Layout
 from microcell.kinds.groups import Groups
 from microcell.kinds.pairs import ColumnPair
@@ -134,8 +134,23 @@ class Kind(ABC):
         ``n_records`` is None for confidential columns.
         """
 
-    def withhold(self, fitted: EncodedColumn, kept: Mask) -> EncodedColumn:
-        """Return the column with only the ``kept`` names, without counts."""
+    def count_people(
+        self, fitted: EncodedColumn, reading: Reading, persons: Integers
+    ) -> EncodedColumn:
+        """Return the column with the number of distinct persons that have each name."""
+        if fitted.counts is None:
+            return fitted
+        present = reading.codes >= 0
+        people = count_distinct(reading.codes[present], persons[present]).tolist()
+        count_of = dict(zip(reading.names, people, strict=False))  # the last names may be unused
+        counts = np.array([count_of.get(str(name), 0) for name in fitted.names], dtype=np.int64)
+        return replace(fitted, counts=counts)
+
+    def withhold(self, fitted: EncodedColumn, k: int) -> EncodedColumn:
+        """Return the column without counts and without names that fewer than ``k`` people have."""
+        if fitted.counts is None:
+            return fitted
+        kept = fitted.counts >= k
         names = tuple(name for name, keep in zip(fitted.names, kept, strict=True) if keep)
         return replace(fitted, names=names, places=fitted.places[kept], counts=None)
 

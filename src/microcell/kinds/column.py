@@ -1,5 +1,6 @@
 """A column of the quasi-identifiers or confidential columns: as declared, and as encoded."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -324,7 +325,9 @@ class EncodedColumn:
         The groups of values, for columns with a hierarchy; their ``names`` are the values and
         groups with a dimension, and ``places`` the heights of their indicators.
     counts
-        Number of records with each name; None if the names are public, as declared orders are.
+        Number of people with each name; None if the names are public, as declared orders are.
+    totals
+        Number of people with each value and group of a hierarchy, until rare ones are withheld.
     """
 
     name: str
@@ -342,6 +345,7 @@ class EncodedColumn:
     places: Floats = field(default_factory=_empty)
     hierarchy: Hierarchy | None = None
     counts: Integers | None = None
+    totals: Mapping[str, int] | None = None
 
     __repr__ = record_repr
 
@@ -366,8 +370,8 @@ class EncodedColumn:
         return KINDS[self.kind].layout
 
     def published(self, k: int) -> "EncodedColumn":
-        """Return the column without counts and without names that fewer than ``k`` records have."""
-        return self if self.counts is None else KINDS[self.kind].withhold(self, self.counts >= k)
+        """Return the column without counts and without names that fewer than ``k`` people have."""
+        return KINDS[self.kind].withhold(self, k)
 
 
 class _HasKind(Protocol):

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from microcell.errors import SchemaError
-from microcell.hierarchies import Bands, Hierarchy, common_ancestor
+from microcell.hierarchies import Bands, Hierarchy, Taxonomy, common_ancestor
 from microcell.kernels.arrays import Floats, Integers, Mask
 from microcell.kinds.base import Reading, register
 from microcell.kinds.column import Column, EncodedColumn, Layout
@@ -129,10 +129,32 @@ class HierarchyKind(CategoricalKind):
                 count=fitted.dimensions,
             )
 
-    def withhold(self, fitted: EncodedColumn, kept: Mask) -> EncodedColumn:
+    def count_people(
+        self, fitted: EncodedColumn, reading: Reading, persons: Integers
+    ) -> EncodedColumn:
+        present = reading.codes >= 0
+        pairs = np.unique(np.column_stack((reading.codes[present], persons[present])), axis=0)
+        people: dict[str, set[int]] = {}
+        for code, person in pairs.tolist():
+            for label in (_hierarchy(fitted).path(reading.names[code]) or ())[:-1]:
+                people.setdefault(label, set()).add(person)
+        totals = {label: len(those) for label, those in people.items()}
+        counts = np.array([totals[str(label)] for label in fitted.names], dtype=np.int64)
+        return replace(fitted, totals=totals, counts=counts if len(counts) else None)
+
+    def withhold(self, fitted: EncodedColumn, k: int) -> EncodedColumn:
+        hierarchy, totals = _hierarchy(fitted), fitted.totals
+        if isinstance(hierarchy, Taxonomy) and totals is not None and k > 1:
+            # A hierarchy may have been drafted from the table, with everyone's value in it.
+            common = frozenset(label for label, count in totals.items() if count >= k)
+            fitted = replace(fitted, hierarchy=hierarchy.restricted(common))
+        if fitted.counts is None:
+            return replace(fitted, totals=None)
+        kept = fitted.counts >= k
         # The dimensions stay, so that distances do not change.
         names = tuple(name if keep else None for name, keep in zip(fitted.names, kept, strict=True))
-        return replace(fitted, names=names, places=np.where(kept, fitted.places, 0.0), counts=None)
+        places = np.where(kept, fitted.places, 0.0)
+        return replace(fitted, names=names, places=places, counts=None, totals=None)
 
     def loss(
         self,
@@ -223,7 +245,7 @@ def fit_tree(blank: EncodedColumn, counts: Mapping[str, int]) -> EncodedColumn:
     if len(labels) > MAX_WITH_VALUES:
         labels = [label for label in labels if hierarchy.share(label) > 0]
     if not labels:
-        return blank
+        return replace(blank, totals=dict(totals))
     heights = np.array([_edge(hierarchy, label) for label in labels])
     numbers = np.array([totals[label] for label in labels])
     return replace(
@@ -231,12 +253,13 @@ def fit_tree(blank: EncodedColumn, counts: Mapping[str, int]) -> EncodedColumn:
         names=tuple(labels),
         places=heights,
         counts=numbers,
+        totals=dict(totals),
         centre=heights * numbers / n_records,
         scale=np.ones(len(labels)),
     )
 
 
-def _hierarchy(column: Column) -> Hierarchy:
+def _hierarchy(column: Column | EncodedColumn) -> Hierarchy:
     assert column.hierarchy is not None  # checked by Column
     return column.hierarchy
 
@@ -301,6 +324,9 @@ def _publish(hierarchy: Hierarchy, names: Sequence[str], *, as_set: bool) -> str
     """
     root = (hierarchy.root,)
     paths = [hierarchy.path(name) or root for name in names]
+    if as_set and len(names) > 1 and isinstance(hierarchy, Bands):
+        # Exact numbers would be those of single members.
+        names = tuple(dict.fromkeys(path[min(1, len(path) - 1)] for path in paths))
     if as_set and len(names) <= MAX_SET and root not in paths:
         return join(names)
     label = paths[0][0]
@@ -327,4 +353,5 @@ def _lost_share(hierarchy: Hierarchy, value: str, published: str) -> float:
     members = _members(hierarchy, published)
     if len(members) < 2 or not set(members) & set(path):
         return 1.0
-    return min(1.0, (len(members) - 1) * hierarchy.share_of_one)
+    shares = sum(hierarchy.share(member) for member in members)
+    return min(1.0, shares + (len(members) - 1) * hierarchy.share_of_one)

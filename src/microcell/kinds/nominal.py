@@ -124,7 +124,10 @@ class NominalKind(CategoricalKind):
                 kinds=kinds,
             )
 
-    def withhold(self, fitted: EncodedColumn, kept: Mask) -> EncodedColumn:
+    def withhold(self, fitted: EncodedColumn, k: int) -> EncodedColumn:
+        if fitted.counts is None:
+            return fitted
+        kept = fitted.counts >= k
         # The dimension stays, so that distances do not change.
         names = tuple(name if keep else None for name, keep in zip(fitted.names, kept, strict=True))
         return replace(fitted, names=names, counts=None)

@@ -158,7 +158,7 @@ def prepare(
     persons = people.person_codes(table, resolved)
     check_group_sizes(resolved, strata, persons, k)
     progress.report("encoding")
-    encoded = encoding.encode(table, resolved, rounded=publish_cells)
+    encoded = encoding.encode(table, resolved, rounded=publish_cells, persons=persons)
     return Prepared(original, table, resolved, encoded, strata, rows, persons)
 
 
