@@ -105,3 +105,61 @@ def test_labels_and_cells_agree(kind, tmp_path):
     assert (assigned.labels == release.partition.labels).all()
     assert assigned.table["income"].tolist() == release.table["income"].tolist()
     assert np.bincount(assigned.labels).min() >= 3
+
+
+# ------------------------------------------------------------------------------------- rare values
+
+
+def people_with_a_rare_town(seed=0, n=60):
+    rng = np.random.default_rng(seed)
+    towns = rng.choice(["alpha", "beta", "gamma"], n).astype(object)
+    towns[:2] = "Rtown"
+    return {"age": rng.integers(20, 80, n), "town": towns, "ill": rng.choice(list("abc"), n)}
+
+
+@pytest.mark.parametrize("kind", ["power", "balls"])
+def test_a_hierarchy_drafted_from_the_table_is_published_without_rare_values(kind, tmp_path):
+    table = people_with_a_rare_town()
+    rows = [("alpha", "A"), ("beta", "A"), ("Rtown", "A"), ("gamma", "C"), ("absent", "C")]
+    schema = mc.Schema(quasi=["age", mc.Column("town", hierarchy=rows)], confidential=["ill"])
+    release = mc.anonymize(table, schema, k=3, method="mdav", cells=kind)
+    release.cells.save(tmp_path / "cells.json")
+    text = (tmp_path / "cells.json").read_text(encoding="ascii")
+    assert "Rtown" not in text
+    assert "absent" not in text  # so that a missing value does not stand out
+    assert "gamma" in text
+    # The cells assign the others as before, and count the withheld value as unknown.
+    known = {name: column[2:] for name, column in table.items()}
+    again = mc.load_cells(tmp_path / "cells.json")
+    placed = [mc.assign(cells, known).labels for cells in (release.cells, again)]
+    assert (placed[0] == placed[1]).mean() > 0.9
+    assert mc.assign(again, table).unknown == {"town": 2}
+
+
+def test_a_bundled_hierarchy_is_public():
+    table = {"age": np.arange(60), "from": ["Italy", "Spain", "Peru"] * 20}
+    schema = mc.Schema(quasi=["age", mc.Column("from", hierarchy="countries")])
+    cells = mc.anonymize(table, schema, k=3, method="mdav", cells=True).cells
+    assert json.loads(cells.to_json())["encoding"]["columns"][1]["hierarchy"] == "countries"
+
+
+def test_names_in_the_file_are_those_of_k_people_not_of_k_rows():
+    table = people_with_a_rare_town()
+    table["who"] = [f"p{row // 4}" for row in range(60)]
+    table["zip"] = ["08001", "08002", "08003"] * 20
+    table["grade"] = [1, 3, 2] * 20
+    for row in range(4):  # all rows of one person
+        table["town"][row], table["zip"][row], table["grade"][row] = "Rtown", "99999", 9
+    hierarchy = [(name, "town") for name in ("alpha", "beta", "gamma", "Rtown")]
+    town = [mc.Column("town", kind="nominal"), mc.Column("town", hierarchy=hierarchy)]
+    for column in town:
+        schema = mc.Schema(
+            person=["who"],
+            quasi=[column, mc.Column("zip", kind="code"), mc.Column("grade", kind="ordinal")],
+            drop=["age", "ill"],
+        )
+        release = mc.anonymize(table, schema, k=3, method="mdav", cells=True)
+        columns = json.loads(release.cells.to_json())["encoding"]["columns"]
+        assert not any(name in json.dumps(columns) for name in ("Rtown", "99999"))
+        assert all(name in json.dumps(columns) for name in ("gamma", "08002"))
+        assert columns[2]["names"] == ["1", "2", "3"]

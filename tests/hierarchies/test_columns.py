@@ -183,3 +183,12 @@ def test_schemas_need_groups_that_fit():
         released(["a", "b"], Column("x", bands=(5,)), [0, 0])
     column = resolve(Schema(quasi=[Column("x", bands=(5,))]), table(x=[1, 93])).quasi[0]
     assert column.hierarchy.span == 100  # exact spans would reveal the extremes
+
+
+def test_sets_of_numbers_consist_of_bands():
+    """An exact number in a set of two or three would be that of a single member."""
+    incomes = np.array([31_200, 33_900, 36_100, 9_876_543, 41_000, 41_000])
+    column = Column("x", bands=(5_000, 10_000), publish="set")
+    cells = released(incomes, column, [0, 0, 1, 1, 2, 2])
+    # In the last cell, both members have the value.
+    assert cells[::2] == ["30000-34999", "35000-39999 or 9875000-9879999", "41000"]
