@@ -161,7 +161,8 @@ def _check_masked(case: Case, item: Field, before: Any, after: Any) -> None:
 
 def _forms(case: Case, item: Field, raw: Any) -> list[Any]:
     """Return the values that a value of the file may represent: a text may have been escaped."""
-    escapes = case.publish.get("escape_formulas") and item.type == "text" and isinstance(raw, str)
+    is_text = item.type == "text" or (item.column is not None and is_grouped(item.column))
+    escapes = case.publish.get("escape_formulas") and is_text and isinstance(raw, str)
     if not escapes or not raw.startswith("'"):
         return [raw]
     return [raw[1:]] if _is_formula(raw.lstrip("'")) else [raw]
@@ -372,9 +373,21 @@ def _check_bytes(case: Case, output: Path, columns: Columns) -> None:
     for name in outputs(case):
         content = file_bytes(output.with_name(name))
         left = _tokens_in(content) - published
+        if name == "cells.json":
+            left -= _shared_values(case)
         check(not left, f"{name} contains {sorted(left)[:3]}")
         for pattern in HIDDEN:
             check(pattern not in content, f"{name} contains hidden bytes {pattern!r}")
+
+
+def _shared_values(case: Case) -> set[str]:
+    """Return the texts that k people have: the cells file contains those of quasi-identifiers."""
+    persons = [item.values for item in case.of_role("person")]
+    people: dict[str, set[Any]] = defaultdict(set)
+    for item in case.of_role("quasi"):
+        for row in case.released_rows():
+            people[str(item.values[row])].add(persons[0][row] if persons else row)
+    return {text for text, those in people.items() if len(those) >= case.k}
 
 
 def check_audit(case: Case, source: Any, output: Path) -> None:

@@ -100,6 +100,15 @@ def test_means_of_whole_numbers_are_not_shifted():
     assert groups["pay"].before == pytest.approx(pay[few].mean(), rel=1e-12)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_means_of_the_largest_numbers_do_not_overflow():
+    largest = np.finfo(np.float64).max
+    pay = np.where(np.arange(200) < 15, largest, -largest)
+    table = {"town": np.where(np.arange(200) < 15, "few", "most"), "pay": pay}
+    (group,) = audit(table, table, Schema(quasi=["town"], confidential=["pay"]), k=5).small_groups
+    assert (group.before, group.after, group.change) == (largest, largest, 0)
+
+
 def test_a_group_that_vanishes_has_no_mean():
     table = {**people(10), "sex": np.array(["f"] * 9 + ["m"])}
     after = {**table, "sex": np.array(["f"] * 10)}

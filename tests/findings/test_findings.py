@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import microcell as mc
@@ -443,6 +444,16 @@ def test_the_advice_on_order_removes_the_finding():
     assert (gaps >= 0).all()
     assert np.array_equal(gaps, np.asarray(after.table["stay"])[known])
     assert after.partition.k >= 3
+
+
+@pytest.mark.parametrize("dtype", [pl.String, pl.Null])
+def test_a_sum_without_values_stays_empty(dtype):
+    """Such a column may have the type of texts, as in files of Stata."""
+    empty = pl.Series([None] * 4, dtype=dtype)
+    people = pl.DataFrame({"a": [1, 2, 3, 4], "b": [5, 6, 7, 8], "sum": empty})
+    schema = Schema(quasi=["a", "b", Column("sum", kind="numeric", sum_of=("a", "b"))])
+    release = mc.anonymize(people, schema, k=2, method="mdav", missing="impute")
+    assert release.table["sum"].null_count() == 4
 
 
 def test_sums_are_published_consistently():

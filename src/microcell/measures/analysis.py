@@ -364,7 +364,8 @@ class _Response:
     def spread(self) -> float:
         """Standard deviation in the original."""
         known = self.before[~np.isnan(self.before)]
-        return float(known.std()) if len(known) else 0.0
+        scaled, exponent = _scale_down(known)
+        return float(np.ldexp(scaled.std(), exponent)) if len(known) else 0.0
 
 
 def _compare(weights: Floats, feature: _Feature, code: int, response: _Response) -> GroupMean:
@@ -375,7 +376,7 @@ def _compare(weights: Floats, feature: _Feature, code: int, response: _Response)
         for values, chosen in zip((response.before, response.after), rows, strict=True)
     )
     spread = response.spread
-    change = (after - before) / spread if spread else after - before
+    change = after / spread - before / spread if spread else after - before
     counts = int(rows[0].sum()), int(rows[1].sum())
     return GroupMean(
         feature.name, feature.names[code], response.label, *counts, before, after, change
@@ -426,4 +427,14 @@ def _as_categories(feature: _Feature) -> _Feature:
 def _mean(values: Floats, weights: Floats) -> float:
     present = ~np.isnan(values)
     total = float(weights[present].sum())
-    return float((values[present] * weights[present]).sum() / total) if total > 0 else float("nan")
+    if not total > 0:
+        return float("nan")
+    scaled, exponent = _scale_down(values[present])
+    mean = (scaled * weights[present]).sum() / total
+    return float(np.ldexp(np.clip(mean, scaled.min(), scaled.max()), exponent))
+
+
+def _scale_down(numbers: Floats) -> tuple[Floats, int]:
+    """Scale to at most 1 by a power of two, which is exact, so that sums do not overflow."""
+    exponent = int(np.frexp(np.abs(numbers).max(initial=0.0))[1])
+    return np.ldexp(numbers, -exponent), exponent

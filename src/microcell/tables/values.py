@@ -438,14 +438,15 @@ def normalize(name: str, extract: Extract) -> Values:
 def series_from_numbers(name: str, extract: Extract, numbers: Representatives) -> pl.Series:
     """Convert numbers, in the scale of the column's :class:`Values`, to a series of its type.
 
-    A column without values and type, as in a text file, stays empty, even if the numbers are the
-    sums of other columns.
+    A column without values that is not of numbers, as in a text file, stays empty, even if the
+    numbers are the sums of other columns.
     """
     dtype = extract.series.dtype
-    if numbers.missing.all() or dtype == pl.Null:
-        return pl.Series([None] * len(numbers.missing), dtype=dtype)
     storage = _STORAGES.get(dtype.base_type())
     build = _BUILDERS.get(storage or "empty")
+    is_empty = extract.series.null_count() == len(extract.series)
+    if numbers.missing.all() or (is_empty and build is None):
+        return pl.Series([None] * len(numbers.missing), dtype=dtype)
     if build is None:
         raise TableError(
             f"Column {name!r} contains {_type_name(dtype)} values, so numbers cannot be published "
