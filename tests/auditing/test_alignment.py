@@ -2,6 +2,7 @@
 
 import datetime
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -194,6 +195,7 @@ def test_with_a_key_changed_values_are_reported_and_rows_stay_matched():
 def test_invalid_keys_are_rejected_without_showing_their_values(before, after, where):
     with raises(DataError, "data.bad_key", column="id", **where) as caught:
         align(keyed(before), keyed(after), KEYED, key="id")
+    assert f" in {where['count']} row{'s' if where['count'] > 1 else ''}, " in str(caught.value)
     shown = set(re.findall(r"[\w.]+", str(caught.value)))
     assert not shown & {str(key) for key in (*before, *after) if key is not None}
 
@@ -209,6 +211,14 @@ def test_a_key_must_be_in_both_tables(which):
 def test_a_key_is_the_name_of_one_column(key):
     with raises(OptionError, "option.wrong_type", option="key"):
         align(keyed(list("uvwx")), keyed(list("uvwx")), KEYED, key=key)
+
+
+@pytest.mark.parametrize("which", ["original", "released"])
+def test_an_unchanged_column_that_one_table_lacks_is_ignored(which):
+    tables = {"original": keyed(list("uvwx")), "released": keyed(list("uvwx"))}
+    tables[which] = ORIGINAL
+    schema = replace(KEYED, identifiers=(), keep=("note", "id"))
+    assert align(tables["original"], tables["released"], schema).pairs.tolist() == [0, 1, 2, 3]
 
 
 def test_a_key_and_pairs_cannot_be_combined():

@@ -65,6 +65,9 @@ def test_columns_are_mixed_if_a_combination_of_values_is_new(before, after):
     ]
     assert are_mixed(matches) == ((Counter(after) - Counter(before)).total() > 0)
     assert not are_mixed([])
+    for place, match in enumerate(matches):
+        surplus = Counter(row[place] for row in after) - Counter(row[place] for row in before)
+        assert are_mixed([match]) == (surplus.total() > 0)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +179,7 @@ SECOND = 10**9
         ("duration", "P2D", 172_800 * SECOND),
         ("duration", "P1DT2H3M4.25S", 93_784 * SECOND + SECOND // 4),
         ("duration", "PT0.000000001S", 1),
+        ("duration", "PT0.0000000019S", 1),  # further digits are cut off
         ("duration", "-PT1H1M", -3660 * SECOND),
     ],
 )

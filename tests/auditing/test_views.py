@@ -151,6 +151,20 @@ def test_numbers_are_projected_on_their_principal_components():
     np.testing.assert_allclose(result.explained, (S**2 / (S**2).sum())[:2])
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_largest_loading_of_each_component_is_positive(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 3)) @ rng.normal(size=(3, 3))
+    source = table(a=X[:, 0], b=X[:, 1], c=X[:, 2])
+    schema = Schema(quasi=[Column(name, kind="numeric") for name in "abc"])
+    result = project(
+        ColumnPairs(source, source, schema, np.arange(60)), np.zeros(60, dtype=np.int64)
+    )
+    for component in (0, 1):
+        loadings = np.corrcoef(result.before[:, component], X.T)[0, 1:]
+        assert loadings[np.abs(loadings).argmax()] > 0
+
+
 def test_at_most_2000_records_are_shown():
     source = table(a=np.arange(45_000.0))
     schema = Schema(quasi=[Column("a", kind="numeric")])
