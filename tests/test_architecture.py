@@ -50,7 +50,7 @@ HOMES = {
     "rich": ("cli",),
     "sklearn": ("sklearn", "measures.learning"),
     "threadpoolctl": ("measures.learning",),
-    "scipy": ("kernels",),
+    "scipy": ("kernels", "measures.superpopulation"),
     "pyarrow": ("dask.arrow",),
     "distributed": ("dask.cluster",),
     "dask": ("dask.cluster",),

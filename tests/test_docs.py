@@ -161,7 +161,7 @@ def test_the_toml_of_the_guide_is_valid(tmp_path):
     assert len(mc.surveys.load_questionnaire(tmp_path / "questions.toml").questions) == 3
     (run,) = shown("howto/csv.md", "toml")
     (tmp_path / "run.toml").write_text(run.text, encoding="utf-8")
-    assert mc.load_run(tmp_path / "run.toml").options == {"gamma": 0.2}
+    assert mc.schema.load_run(tmp_path / "run.toml").options == {"gamma": 0.2}
 
 
 # ------------------------------------------------------------------------------------- completeness

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         surveys,
     )
     from microcell.allocation import allocate
-    from microcell.api import anonymize, audit, inspect, partition, publish, read, write
+    from microcell.api import anonymize, audit, inspect, partition, publish, read, risk, write
     from microcell.assignment import assign
     from microcell.cells import Cells, load_cells
     from microcell.errors import GuaranteeError, MicrocellError, RequirementError
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from microcell.release.publish import Release
     from microcell.report import render
     from microcell.sample import sample_schema, sample_survey, sample_visits
-    from microcell.schema import draft_schema, load_run, load_schema
+    from microcell.schema import draft_schema, load_schema
     from microcell.sweeps import compare, dependence_sweep, explore
 
 __version__ = "0.1.0"
 
 _MODULES = {
     "allocation": ("allocate",),
-    "api": ("anonymize", "audit", "inspect", "partition", "publish", "read", "write"),
+    "api": ("anonymize", "audit", "inspect", "partition", "publish", "read", "risk", "write"),
     "assignment": ("assign",),
     "cells": ("Cells", "load_cells"),
     "errors": ("GuaranteeError", "MicrocellError", "RequirementError"),
@@ -57,7 +57,7 @@ _MODULES = {
     "release.publish": ("Release",),
     "report": ("render",),
     "sample": ("sample_schema", "sample_survey", "sample_visits"),
-    "schema": ("draft_schema", "load_run", "load_schema"),
+    "schema": ("draft_schema", "load_schema"),
     "sweeps": ("compare", "dependence_sweep", "explore"),
 }
 _SUBPACKAGES = (
@@ -101,7 +101,6 @@ __all__ = [
     "inspect",
     "listen",
     "load_cells",
-    "load_run",
     "load_schema",
     "locations",
     "lower_bound",
@@ -114,6 +113,7 @@ __all__ = [
     "refine",
     "render",
     "report",
+    "risk",
     "sample_schema",
     "sample_survey",
     "sample_visits",

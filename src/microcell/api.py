@@ -15,7 +15,7 @@ from microcell._atomic import AtomicFiles, check_target
 from microcell.cells import Cells
 from microcell.errors import DataError, OptionError
 from microcell.measures import people
-from microcell.model import Audit, Integers, Partition, Schema, Table
+from microcell.model import Audit, Integers, Partition, Schema, Table, TableRisk
 from microcell.model.findings import check_strictly
 from microcell.model.manifest import (
     BlocksSection,
@@ -45,6 +45,7 @@ __all__ = [
     "partition",
     "publish",
     "read",
+    "risk",
     "write",
     "write_reports",
 ]
@@ -317,6 +318,53 @@ def inspect(source: Any) -> draft.Inspection:
     'quasi'
     """
     return draft.inspect(tables.read(source))
+
+
+def risk(
+    source: Any,
+    schema: Schema | str | Path | None = None,
+    *,
+    k: int = 5,
+    population: int | None = None,
+) -> TableRisk:
+    """Measure the re-identification risk of a table as it stands; no original is needed.
+
+    Parameters
+    ----------
+    source
+        A table, in any form that :func:`anonymize` accepts.
+    schema
+        The role of each column: a :class:`Schema` or the path of a schema file. It may name columns
+        that are not in the table any more, such as identifiers. Drafted as by :func:`inspect` if
+        omitted. Persons are counted if it names a person column.
+    k
+        Classes with fewer people are at risk.
+    population
+        Number of people in the population that the table is a sample of. If the schema names
+        sampling weights, their sum by default.
+
+    Returns
+    -------
+    TableRisk
+        k, unique people, what each column contributes, minimal unique combinations of columns with
+        SUDA scores, prosecutor, journalist and marketer risk, estimates for the population, and the
+        records at risk by row number.
+
+    Examples
+    --------
+    >>> import microcell as mc
+    >>> result = risk(mc.sample_survey(300), mc.sample_schema(), population=9000)
+    >>> result["unique_people"], result.n_at_risk
+    (300, 300)
+    """
+    methods.check_k(k)
+    table = tables.read(source)
+    declared = (
+        draft.draft_schema(draft.inspect(table)) if schema is None else prepare.as_schema(schema)
+    )
+    resolved = resolve.resolve(resolve.without_absent(declared, table), table)
+    result = auditing.assess(table, resolved, k=int(k), population=population)
+    return result.with_drafted_roles() if schema is None else result
 
 
 def audit(

@@ -398,7 +398,7 @@ def _load_schema(run: Mapping[str, Any]) -> "Schema":
 
 
 def _merge(config: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
-    base = vars(mc.schema.Run() if config is None else mc.load_run(config))
+    base = vars(mc.schema.Run() if config is None else mc.schema.load_run(config))
     if flags["method"] not in (None, base["method"]):
         base = base | {"options": {}}  # the options in the file are for the method in the file
     if flags["person"] is not None:

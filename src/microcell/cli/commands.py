@@ -32,6 +32,8 @@ from microcell.cli.inspect import EXAMPLES as INSPECT
 from microcell.cli.inspect import inspect
 from microcell.cli.locations import app as locations
 from microcell.cli.options import epilog
+from microcell.cli.risk import EXAMPLES as RISK
+from microcell.cli.risk import risk
 from microcell.cli.survey import app as survey
 from microcell.cli.sweeps import COMPARE_EXAMPLES as COMPARE
 from microcell.cli.sweeps import DEPENDENCE_EXAMPLES as DEPENDENCE
@@ -43,6 +45,7 @@ __all__ = ["COMMANDS", "app", "run"]
 COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
     demo: DEMO,
     inspect: INSPECT,
+    risk: RISK,
     anonymize: ANONYMIZE,
     audit: AUDIT,
     compare: COMPARE,

@@ -15,6 +15,7 @@ from microcell.model.audit import (
 from microcell.model.encoding import Encoding
 from microcell.model.findings import Finding
 from microcell.model.partition import Encoded, Partition, Placed
+from microcell.model.risk import TableRisk
 from microcell.model.schema import Schema
 from microcell.model.table import Dialect, Origin, Table
 
@@ -42,6 +43,7 @@ __all__ = [
     "Schema",
     "Storage",
     "Table",
+    "TableRisk",
     "Values",
     "find_measure",
 ]

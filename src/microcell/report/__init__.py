@@ -10,6 +10,7 @@ from microcell.report.formats import (
     render,
 )
 from microcell.report.json import finding_entry
+from microcell.report.risk import render_risk
 from microcell.report.wording import guarantee
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "finding_entry",
     "guarantee",
     "render",
+    "render_risk",
 ]

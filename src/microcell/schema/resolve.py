@@ -13,7 +13,14 @@ from microcell.errors import OptionError, SchemaError
 from microcell.kinds import detect_kind, kind_of
 from microcell.model import Column, Schema, Table
 
-__all__ = ["BLOCK_RULES", "as_block_rule", "as_blocks", "resolve", "resolve_columns"]
+__all__ = [
+    "BLOCK_RULES",
+    "as_block_rule",
+    "as_blocks",
+    "resolve",
+    "resolve_columns",
+    "without_absent",
+]
 
 BLOCK_RULES = ("correlation", "linkage")
 """Rules by which blocks are chosen from the data."""
@@ -56,6 +63,21 @@ def resolve(schema: Schema, table: Table) -> Schema:
         confidential=resolve_columns(schema.confidential, table),
         keep=(*schema.keep, *(rest if schema.rest == "keep" else ())),
         drop=(*schema.drop, *(rest if schema.rest == "drop" else ())),
+    )
+
+
+def without_absent(schema: Schema, table: Table) -> Schema:
+    """Return the schema without the removed and confidential columns that the table lacks.
+
+    A table that was published, or is about to be, has no identifiers any more.
+    """
+    absent = {name for name, _ in schema.roles() if name not in table.columns}
+    return replace(
+        schema,
+        identifiers=[name for name in schema.identifiers if name not in absent],
+        confidential=[column for column in schema.confidential if column.name not in absent],
+        keep=[name for name in schema.keep if name not in absent],
+        drop=[name for name in schema.drop if name not in absent],
     )
 
 

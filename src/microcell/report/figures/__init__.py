@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from microcell.report.figures.audit import draw_audit
     from microcell.report.figures.base import Picture
     from microcell.report.figures.cells import Panel, draw_panels
+    from microcell.report.figures.risk import draw_risk
     from microcell.report.figures.surveys import (
         draw_cell_sizes,
         draw_failures,
@@ -29,6 +30,7 @@ _MODULES = {
     "audit": ("draw_audit",),
     "base": ("Picture",),
     "cells": ("Panel", "draw_panels"),
+    "risk": ("draw_risk",),
     "surveys": (
         "draw_cell_sizes",
         "draw_failures",
@@ -55,6 +57,7 @@ __all__ = [
     "draw_outlook",
     "draw_panels",
     "draw_plan",
+    "draw_risk",
     "draw_survey_size",
     "draw_survey_sweep",
 ]
