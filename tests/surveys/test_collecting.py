@@ -14,7 +14,7 @@ import microcell as mc
 from microcell.cells import PowerCells
 from microcell.errors import DataError, OptionError, SchemaError, TooFewRecordsError
 from microcell.model import EncodedColumn, Encoding
-from microcell.surveys.collection import merge_cells
+from microcell.surveys.counting import merge_cells
 from tests.raising import raises
 
 K = 3

@@ -1,6 +1,6 @@
 """Collection of a survey: turn answers into a k-anonymous release."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -11,22 +11,21 @@ from microcell import auditing, progress, tables
 from microcell._display import count, html_card, short_repr
 from microcell.cells import Cells
 from microcell.errors import (
-    DataError,
     GuaranteeError,
     OptionError,
-    SchemaError,
     TooFewRecordsError,
 )
-from microcell.kernels.arrays import squared_distances
 from microcell.measures import people
-from microcell.measures.classes import number_values
-from microcell.model import Audit, Floats, Integers, Mask, Schema, Table, Values
+from microcell.model import Audit, Integers, Schema, Table
 from microcell.model.manifest import CellsSection, Manifest, RecordsSection, SurveySection
 from microcell.release import manifest as manifests
 from microcell.release import order
 from microcell.release.publish import check_outputs, compose_reports, publish_table
 from microcell.report import render
 from microcell.schema import resolve
+from microcell.surveys.answers import CELL, check_answers, find_cells
+from microcell.surveys.counting import Counts, count_answers
+from microcell.surveys.earlier import check_waves, describe_wave, keep_waves_apart
 from microcell.surveys.evidence import compare_participation
 from microcell.surveys.ledger import (
     Entry,
@@ -38,26 +37,10 @@ from microcell.surveys.ledger import (
 )
 from microcell.surveys.rejects import Rejected, Rejects
 from microcell.surveys.survey_cells import SurveyCells, load_survey_cells
-from microcell.surveys.waves import combine_waves, read_answers
 
-__all__ = [
-    "BELOW",
-    "CELL",
-    "DESIGN",
-    "Collection",
-    "check_answers",
-    "collect",
-    "find_cells",
-    "merge_cells",
-]
+__all__ = ["BELOW", "Collection", "collect"]
 
 _TITLE = "Survey release"
-
-CELL = "cell"
-"""Column of the answers with the cell number."""
-
-DESIGN = "design"
-"""Column of the answers with the digest of the design."""
 
 BELOW = ("suppress", "merge")
 """How cells with 1 to k - 1 answers can be handled."""
@@ -281,7 +264,7 @@ def collect(
     rejects = Rejects(table.rows, listed=invalid == "reject")
     dropped = check_answers(survey, table, id=id, person=person, drop=drop, rejects=rejects)
     labels = find_cells(survey, table, rejects)
-    _check_waves(survey, earlier)
+    check_waves(survey, earlier)
     settings = describe_answers(below, id, person, drop, late=late)
     if earlier and late:
         raise OptionError(
@@ -291,7 +274,7 @@ def collect(
             option="late",
         )
     if earlier:  # Without them, the same answers would give another release.
-        settings["earlier"] = [_describe_wave(*wave) for wave in earlier]
+        settings["earlier"] = [describe_wave(*wave) for wave in earlier]
     source = cells if isinstance(cells, (str, Path)) else None
     turn = open_turn(source, survey.cells.digest, table, settings, order_key)
     rows = np.intersect1d(turn.admitted(labels), rejects.valid_rows())
@@ -304,147 +287,18 @@ def collect(
             k=survey.k,
             records=0,
         )
-    counts = _count_answers(survey, block, labels[rows], person, below)
+    counts = count_answers(survey, block, labels[rows], person, below)
     if earlier:
-        counts = _keep_waves_apart(survey, block, counts, earlier, id, below)
+        counts = keep_waves_apart(survey, block, counts, earlier, id, below)
     turn = turn.take(rows)
     collection = _finish(survey, block, counts, person, dropped, turn, below, table)
     return collection.without(rejects.as_tuple())
 
 
-@dataclass(frozen=True, eq=False)
-class _Counts:
-    """Answers by cell, and the cell that each cell publishes (-1: suppressed or empty)."""
-
-    labels: Integers
-    persons: Integers | None
-    answered: Integers
-    """Number of answers of each cell."""
-    attained: Integers
-    """Number of people who answered in each cell."""
-    groups: Integers
-    withheld: Mask | None = None
-    """Answers that are suppressed because of an earlier wave."""
-
-    @property
-    def rows(self) -> Integers:
-        """Rows to be published."""
-        published = self.groups[self.labels] >= 0
-        return np.flatnonzero(published if self.withheld is None else published & ~self.withheld)
-
-
-def _count_answers(
-    survey: SurveyCells, table: Table, labels: Integers, person: str | None, below: str
-) -> _Counts:
-    k = survey.k
-    persons = None if person is None else number_values(table.columns[person])
-    n_people = table.rows if persons is None else len(np.unique(persons))
-    _check_enough(n_people, k, "answer" if persons is None else "respondent")
-    answered = np.bincount(labels, minlength=len(survey.cells))
-    attained = answered.copy()
-    attained[: int(labels.max()) + 1] = people.count_people(labels, persons)
-    groups = np.where(attained >= k, np.arange(len(attained)), -1)
-    if below == "merge":
-        respondents = None if persons is None else _persons_by_cell(labels, persons)
-        groups = merge_cells(survey.cells.centroids, answered, k, respondents)
-    counts = _Counts(labels, persons, answered, attained, groups)
-    if len(counts.rows) == 0:
-        raise TooFewRecordsError(
-            f"No cell has k = {k} answers, so nothing would be left to publish. Merge cells "
-            "(below='merge'), or wait for more answers.",
-            code="guarantee.too_few_records",
-            k=k,
-        )
-    return counts
-
-
-def _keep_waves_apart(
-    survey: SurveyCells,
-    block: Table,
-    counts: _Counts,
-    earlier: Sequence[tuple[str | Path, Any]],
-    id: str | None,
-    below: str,
-) -> _Counts:
-    """Withhold answers until all waves together have k people in each combination of cells."""
-    if id is None or below != "suppress":
-        raise OptionError(
-            "With earlier waves, id must name the column that identifies respondents in all waves, "
-            "and below must be 'suppress'.",
-            code="option.conflict",
-            option="earlier",
-        )
-    published = counts.groups[counts.labels] >= 0
-    waves = [_read_wave(source, answers, id) for source, answers in earlier]
-    keep = combine_waves(read_answers(block, id), counts.labels, published, waves, survey.k)
-    left = np.bincount(counts.labels[keep], minlength=len(counts.groups))
-    groups = np.where(left > 0, counts.groups, -1)
-    counts = replace(counts, groups=groups, withheld=~keep)
-    if len(counts.rows) == 0:
-        raise TooFewRecordsError(
-            "Together with the earlier waves, no answer can be published: in each combination of "
-            "cells, fewer than k people would stand out. Design the first wave for later ones "
-            "(next_wave, --next-wave).",
-            code="guarantee.too_few_records",
-            k=survey.k,
-        )
-    return counts
-
-
-def _check_waves(survey: SurveyCells, earlier: Sequence[tuple[str | Path, Any]]) -> None:
-    """Check that the wave which this one follows is among the earlier ones, if it must be."""
-    wave = survey.survey.get("wave")
-    if wave is None:
-        return
-    designs = [load_survey_cells(cells).cells.digest for cells, _ in earlier]
-    if (earlier or wave["suppress"]) and wave["after"] not in designs:
-        raise GuaranteeError(
-            "These cells are those of a further wave and protect its participants only together "
-            "with the answers of the wave before. Pass its cells file and answers (earlier, "
-            "--earlier).",
-            code="guarantee.failed",
-        )
-
-
-def _describe_wave(cells: str | Path, answers: Any) -> list[str]:
-    """Return digests of an earlier wave, for the ledger."""
-    design = load_survey_cells(cells).cells.digest
-    return [design, tables.digest(tables.read(answers), key=design.encode()[:32])]
-
-
-def _read_wave(cells: str | Path, answers: Any, id: str) -> "dict[str, int]":
-    """Return the cell of each person that an earlier wave published."""
-    survey = load_survey_cells(cells)
-    table = tables.read(answers)
-    rejects = Rejects(table.rows, listed=True)
-    check_answers(survey, table, id=id, drop=(), rejects=rejects)
-    labels = find_cells(survey, table, rejects)
-    ledger = Ledger.beside(cells, survey.cells.digest)
-    if not ledger.releases:
-        raise OptionError(
-            "An earlier wave has not been released: its ledger is missing or empty. Collect it "
-            "first, or leave it out.",
-            code="option.invalid",
-            option="earlier",
-        )
-    published = ledger.knows(ledger.respondents(table, [id])) & rejects.valid
-    known = {digest for entry in ledger.releases for digest in entry.known}
-    if published.sum() < len(known):
-        raise DataError(
-            "Answers of an earlier wave are missing: its ledger lists more people than they have. "
-            "Pass the answers that were collected, with the same id.",
-            code="data.invalid",
-            option="earlier",
-        )
-    rows = np.flatnonzero(published)
-    names = np.array(read_answers(table, id))
-    return dict(zip(names[rows].tolist(), labels[rows].tolist(), strict=True))
-
-
 def _finish(
     survey: SurveyCells,
     block: Table,
-    counts: _Counts,
+    counts: Counts,
     person: str | None,
     dropped: Sequence[str],
     turn: Turn,
@@ -519,273 +373,7 @@ def _with_person(
     return manifest.updated(**manifests.describe_people(counted, persons))
 
 
-# -------------------------------------------------------------------------------------- answers
-
-
-def check_answers(
-    survey: SurveyCells,
-    table: Table,
-    *,
-    id: str | None,
-    drop: Sequence[str],
-    person: str | None = None,
-    rejects: Rejects | None = None,
-) -> list[str]:
-    """Check respondents and design of the answers; return the columns not to publish.
-
-    Invalid rows are an error, or are listed in ``rejects``.
-    """
-    rejects = rejects or Rejects(table.rows)
-    if isinstance(drop, str) or not isinstance(drop, Sequence):
-        raise OptionError(
-            "drop must be a list of column names.", code="option.wrong_type", option="drop"
-        )
-    if id is not None and person is not None:
-        raise OptionError(
-            "id states that every respondent answers once, and person that some answer several "
-            "times. Pass one of them.",
-            code="option.conflict",
-            option="person",
-        )
-    own_columns = [name for name in (id, person) if name is not None]
-    unknown = [name for name in (*drop, *own_columns) if name not in table.columns]
-    if unknown:
-        raise SchemaError(
-            f"The answers have no column{'s' * (len(unknown) > 1)} "
-            f"{', '.join(map(repr, unknown))}. Check the spelling in drop.",
-            code="schema.unknown_column",
-            columns=tuple(unknown),
-            option="drop",
-        )
-    published = [name for name in drop if name in survey.representatives]
-    if published:
-        raise OptionError(
-            f"{', '.join(map(repr, published))} cannot be dropped, because every cell publishes "
-            f"{'it' if len(published) == 1 else 'them'}. Remove "
-            f"{'it' if len(published) == 1 else 'them'} from drop.",
-            code="option.conflict",
-            option="drop",
-            columns=tuple(published),
-        )
-    if id is not None:
-        _check_unique(id, table.columns[id], rejects)
-    if person is not None:
-        rejects.add(
-            table.columns[person].missing,
-            "data.bad_key",
-            f"Column {person!r} has no value",
-            column=person,
-        )
-    if DESIGN in table.columns:
-        _check_design(survey, table.columns[DESIGN], rejects)
-    technical = {name for name in (CELL, DESIGN) if name in table.columns}
-    return sorted({*technical, *own_columns, *drop} - set(survey.representatives))
-
-
-def _check_unique(name: str, values: Values, rejects: Rejects) -> None:
-    rejects.add(values.missing, "data.bad_key", f"Column {name!r} has no value", column=name)
-    codes, _ = values.factorize()
-    _, first, counts = np.unique(codes, return_index=True, return_counts=True)
-    repeated = np.isin(codes, codes[first[counts > 1]])
-    repeated[first] = False
-    rejects.add(
-        repeated, "data.bad_key", f"Column {name!r} repeats an earlier respondent", column=name
-    )
-
-
-def _check_design(survey: SurveyCells, values: Values, rejects: Rejects) -> None:
-    if values.storage != "text":
-        raise DataError(
-            f"Column {DESIGN!r} must contain the digest of the design as text. Rename the column "
-            "if it means something else.",
-            code="data.invalid",
-            column=DESIGN,
-        )
-    codes, names = values.factorize()
-    matches = np.array([*(name == survey.cells.digest for name in names), False])
-    rejects.add(
-        ~matches[codes],
-        "table.mismatch",
-        f"Column {DESIGN!r} names another design",
-        column=DESIGN,
-    )
-
-
-def find_cells(survey: SurveyCells, table: Table, rejects: Rejects | None = None) -> Integers:
-    """Return the cell of each answer, by its number or else by the representative.
-
-    Answers without a cell are an error, or are listed in ``rejects`` (their cell is then 0).
-    """
-    rejects = rejects or Rejects(table.rows)
-    if CELL in table.columns:
-        labels = _find_by_number(table.columns[CELL], len(survey.cells), rejects)
-        _check_agreement(survey, table, labels, rejects)
-        return labels
-    absent = [name for name in survey.representatives if name not in table.columns]
-    if absent:
-        raise SchemaError(
-            f"The answers need either a column {CELL!r} or all columns of the representatives, "
-            f"but {', '.join(map(repr, absent))} {'is' if len(absent) == 1 else 'are'} missing.",
-            code="schema.unknown_column",
-            columns=tuple(absent),
-        )
-    return _find_by_representative(survey, table, rejects)
-
-
-def _check_agreement(survey: SurveyCells, table: Table, labels: Integers, rejects: Rejects) -> None:
-    """Reject answers with other values than their cell publishes, which may be originals."""
-    names = [name for name in survey.representatives if name in table.columns]
-    answers = tables.values_of_cells(table, np.arange(table.rows), names) if names else {}
-    for name in names:
-        normalizer = _normalizer(survey.representatives[name])
-        published = [_normalize(value, normalizer) for value in survey.representatives[name]]
-        given = [_normalize(value, normalizer) for value in answers[name]]
-        differs = [
-            value is not None and value != published[cell]
-            for value, cell in zip(given, labels.tolist(), strict=True)
-        ]
-        rejects.add(
-            np.array(differs),
-            "table.mismatch",
-            f"Column {name!r} differs from what the cell publishes, so it may hold original values "
-            "that nobody should have sent,",
-            column=name,
-        )
-
-
-def _find_by_number(values: Values, n_cells: int, rejects: Rejects) -> Integers:
-    if not values.is_number:
-        raise DataError(
-            f"Column {CELL!r} must contain cell numbers from 0 to {n_cells - 1}, not "
-            f"{values.storage} values.",
-            code="data.not_a_number",
-            column=CELL,
-        )
-    numbers = values.reals()
-    with np.errstate(invalid="ignore"):
-        valid = (numbers >= 0) & (numbers < n_cells) & (numbers == np.floor(numbers))
-    rejects.add(
-        ~valid,
-        "data.unknown_category",
-        f"Column {CELL!r} is not a cell number from 0 to {n_cells - 1}",
-        column=CELL,
-    )
-    return np.where(valid, numbers, 0).astype(np.int64)
-
-
-def _find_by_representative(survey: SurveyCells, table: Table, rejects: Rejects) -> Integers:
-    """Return, for each answer, the first cell that publishes its values."""
-    names = list(survey.representatives)
-    normalizers = [_normalizer(survey.representatives[name]) for name in names]
-
-    def key(values: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(
-            _normalize(value, normalizer)
-            for value, normalizer in zip(values, normalizers, strict=True)
-        )
-
-    published = zip(*(survey.representatives[name] for name in names), strict=True)
-    cells: dict[tuple[Any, ...], int] = {}
-    for cell, values in enumerate(published):
-        cells.setdefault(key(values), cell)
-    answers = tables.values_of_cells(table, np.arange(table.rows), names) if table.rows else {}
-    rows = zip(*(answers[name] for name in names), strict=True) if answers else ()
-    labels = np.array([cells.get(key(row), -1) for row in rows], dtype=np.int64)
-    rejects.add(labels < 0, "data.unknown_category", "No cell publishes the values")
-    return np.maximum(labels, 0)
-
-
-def _normalizer(values: Sequence[Any]) -> Callable[[Any], Any]:
-    """Return a function that unifies spellings of a value, such as 3 and 3.0, or true and True.
-
-    Whether a date is written with a time depends on the other values of its column.
-    """
-    types = {type(value) for value in values if value is not None}
-    if types == {bool}:
-        return lambda value: str(value).lower()
-    if types <= {int, float}:
-        return float
-    return lambda value: str(value).removesuffix("T00:00:00")
-
-
-def _normalize(value: Any, normalizer: Callable[[Any], Any]) -> Any:
-    if value is None or (isinstance(value, str) and not value):
-        return None
-    try:
-        return normalizer(value)
-    except (TypeError, ValueError):
-        return str(value)
-
-
-def _check_enough(n: int, k: int, noun: str) -> None:
-    if n < k:
-        raise TooFewRecordsError(
-            f"The table has {count(n, noun)}, fewer than k = {k}. Wait for more {noun}s.",
-            code="guarantee.too_few_records",
-            k=k,
-            records=n,
-            unit=f"{noun}s",
-        )
-
-
 # -------------------------------------------------------------------------------------- release
-
-
-def merge_cells(
-    centroids: Floats,
-    attained: Integers,
-    k: int,
-    respondents: Mapping[int, set[int]] | None = None,
-) -> Integers:
-    """Return, for each cell, the cell whose representative it publishes; -1 without answers.
-
-    The group with the fewest answers (in a tie, the first) joins the group with the nearest mean,
-    until every group has at least k answers. With ``respondents`` (the respondents of each cell),
-    distinct respondents are counted instead of answers. The mean of a group is the mean of its
-    cells' centroids weighted by answers. A group publishes the representative of its cell nearest
-    to that mean. There must be at least k answers or respondents in total. Time O(G^2 m) for G
-    cells with answers.
-
-    Examples
-    --------
-    >>> merge_cells(np.array([[0.0], [1.0], [5.0], [9.0]]), np.array([1, 4, 0, 3]), 3)
-    array([ 1,  1, -1,  3])
-    """
-    used = np.flatnonzero(attained)
-    group = np.arange(len(used))
-    means = centroids[used].copy()
-    counts = attained[used].astype(np.float64)
-    persons = None if respondents is None else [set(respondents[cell]) for cell in used.tolist()]
-    n_people = counts if persons is None else np.array([float(len(each)) for each in persons])
-    while len(np.flatnonzero(counts)) > 1:
-        alive = np.flatnonzero(counts)
-        fewest = int(alive[np.argmin(n_people[alive])])
-        if n_people[fewest] >= k:
-            break
-        others = alive[alive != fewest]
-        target = int(others[squared_distances(means[others], means[fewest]).argmin()])
-        total = counts[fewest] + counts[target]
-        weighted = means[fewest] * counts[fewest] + means[target] * counts[target]
-        means[target] = weighted / total
-        counts[target] = total
-        counts[fewest] = 0.0
-        if persons is not None:
-            persons[target] |= persons[fewest]
-            n_people[target] = len(persons[target])
-        group[group == fewest] = target
-    published = np.full(len(attained), -1)
-    for number in np.unique(group):
-        members = used[group == number]
-        nearest = squared_distances(centroids[members], means[number]).argmin()
-        published[members] = members[nearest]
-    return published
-
-
-def _persons_by_cell(labels: Integers, persons: Integers) -> dict[int, set[int]]:
-    cells: dict[int, set[int]] = {}
-    for cell, person in zip(labels.tolist(), persons.tolist(), strict=True):
-        cells.setdefault(cell, set()).add(person)
-    return cells
 
 
 def _row_order(table: Table, design: str, n_rows: int, order_key: str) -> Integers:
@@ -859,7 +447,7 @@ def _describe(
     schema: Schema,
     table: Table,
     released: Table,
-    counts: _Counts,
+    counts: Counts,
     turn: Turn,
     below: str,
 ) -> Manifest:

@@ -16,7 +16,7 @@ from microcell.measures import people
 from microcell.measures.classes import number_values
 from microcell.model import Floats, Integers
 from microcell.model.manifest import ParticipationTest
-from microcell.surveys.collection import check_answers, find_cells
+from microcell.surveys.answers import check_answers, find_cells
 from microcell.surveys.evidence import REFUTED, compare_participation
 from microcell.surveys.forms import render_page
 from microcell.surveys.ledger import Ledger
