@@ -9,6 +9,7 @@ import pytest
 
 import microcell as mc
 from microcell.errors import OptionError, SchemaError, TableError
+from microcell.surveys.forms import list_questions
 from microcell.surveys.questionnaire import read_questionnaire
 
 TEMPLATES = files("microcell.surveys") / "templates"
@@ -112,6 +113,40 @@ def test_the_form_asks_the_questions():
     for text in ("Gesundheit &lt;2030&gt;", 'lang="de"', "Alter", "Mein Code", "schlecht", "kein"):
         assert text in form, text
     assert form.count('class="tick"') >= 2 + 11
+
+
+GERMAN = {
+    "under {high}": "unter {high}",
+    "{low} and over": "ab {low}",
+    "{low} to {high}": "{low} bis {high}",
+    "anything else": "etwas anderes",
+    "or anything else": "oder etwas anderes",
+    "anything but {names}": "alles außer {names}",
+}
+
+
+def test_the_ranges_and_categories_of_the_form_speak_its_language():
+    rng = np.random.default_rng(0)
+    people = {"age": rng.integers(18, 90, 300), "sex": rng.choice(["f", "m", "x"], 300)}
+    design = mc.surveys.design(
+        people, mc.Schema(quasi=["age", "sex"]), 3, 0.75, 0.01, trust="none", max_boxes=12
+    )
+    names = {"f": "weiblich", "m": "männlich", "x": "divers"}
+    content = {"language": "de", "values": {"sex": names}, "texts": GERMAN}
+    plain = list_questions(design.cells)
+    german = list_questions(design.cells, read_questionnaire(content))
+    english = [choice.words for question in plain for choice in question.choices]
+    words = [choice.words for question in german for choice in question.choices]
+    assert not set(english) & set(words)
+    assert not any(text in " ".join(words) for text in ("under", "over", " to ", "anything"))
+    assert {"sex", "age"} == {question.name for question in german}
+    assert any("weiblich" in text for text in words)
+    assert any(re.fullmatch(r"unter \d+", text) for text in words)
+    unknown = read_questionnaire({"values": {"gender": names}})
+    with pytest.raises(SchemaError):
+        mc.surveys.form(design.cells, questionnaire=unknown)
+    with pytest.raises(OptionError):
+        read_questionnaire({"values": {"sex": "f"}})
 
 
 FILL = """answers => {

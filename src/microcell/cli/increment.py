@@ -607,6 +607,8 @@ def run(
         ),
     )
     messages.facts([("files", f"{result.files:,}"), ("in time", "yes" if result.in_time else "no")])
+    if result.late:
+        messages.facts([("too late", f"{count(len(result.late), 'file')}, left out")])
     messages.facts(_output_facts({"table": output, "manifest": mc.release.manifest_path(output)}))
 
 

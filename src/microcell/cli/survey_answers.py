@@ -210,7 +210,8 @@ def _collection_facts(
     for finding in result.audit.findings:
         yield finding.severity, f"{finding.sentence} {finding.advice}. [{finding.code}]"
     for note in result.audit.notes:
-        yield "note", note
+        if note not in result.audit.public_notes:  # which the lines above say
+            yield "note", note
     yield "table", str(output)
     yield "manifest", str(mc.release.manifest_path(output))
     if report is not None:
