@@ -274,7 +274,7 @@ _SCHEMAS = {
             Column("discharge", kind="datetime"),
             Column("ward", kind="nominal"),
         ],
-        confidential=["icd10", "cost"],
+        confidential=["icd10", Column("cost", round=50)],
     ),
 }
 

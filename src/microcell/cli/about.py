@@ -152,7 +152,9 @@ def example(
     messages = Messages(quiet)
     messages.facts(((table, str(path)), ("schema", str(schema))))
     released = path.with_name(f"{path.stem}_k5.csv")
-    messages.info(f"Next: microcell anonymize {path} -s {schema} -k 5 -o {released}")
+    messages.info(
+        f"Next: microcell anonymize {path} -s {schema} -k 5 --require l_diversity=2 -o {released}"
+    )
 
 
 _SAMPLE_FILES = {"survey": "people.csv", "visits": "visits.csv"}

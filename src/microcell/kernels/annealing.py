@@ -37,6 +37,9 @@ _HOPELESS = 30.0
 _SIMILAR = 0.5
 """Share of swaps with a record of similar confidential values, where there are limits on them."""
 
+_CANDIDATES = 6
+"""Number of similar records of a cell of which the cheapest is swapped."""
+
 _MOVES = 2.0
 """Share of tries that move a record under a rule, times the size of the cell that it joins; without
 a rule this is 1. Without this factor, large cells would attract more and more records.
@@ -154,7 +157,7 @@ def _try_under_rule(
     else:
         slot = pick(state, cells.sizes[b])
         if draw(state) < _SIMILAR:
-            slot = _next_similar(cells, rule, x, b, slot)
+            slot = _best_similar(cells, rule, x, b, slot)
         y = cells.members[b, slot]
         most = _tolerance(0.5 * (heat[x] + heat[y]), state) - cost_of_swapping(cells, x, y)
     if y < 0 or not is_neutral(rule, x, y):
@@ -185,14 +188,23 @@ def _tolerance(heat: float, state: Seeds) -> float:
 
 
 @inlined_kernel
-def _next_similar(cells: Grouping, rule: Rule, x: int, b: int, slot: int) -> int:
-    """Return the first slot of b, from this one on, whose record is similar to x."""
-    size = cells.sizes[b]
+def _best_similar(cells: Grouping, rule: Rule, x: int, b: int, slot: int) -> int:
+    """Return the slot of the cheapest member of b to swap with x, among some similar to x.
+
+    They are the first from ``slot`` on; if there are none, this slot is returned.
+    """
+    size, tried, least, best = cells.sizes[b], ZERO, np.inf, slot
     for i in range(size):
         other = slot + i if slot + i < size else slot + i - size
-        if rule.similar[cells.members[b, other]] == rule.similar[x]:
-            return other
-    return slot
+        y = cells.members[b, other]
+        if rule.similar[y] == rule.similar[x]:
+            cost = cost_of_swapping(cells, x, y)
+            if cost < least:
+                least, best = cost, other
+            tried += 1
+            if tried == _CANDIDATES:
+                break
+    return best
 
 
 @inlined_kernel
