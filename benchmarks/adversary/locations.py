@@ -35,7 +35,8 @@ class Attack:
     """Result of an attack.
 
     ``within`` is the number of estimates within the radius of the victim's cell, ``places_within``
-    the same for the published places. Errors are in radii of the cell.
+    the same for the published places, and ``closer`` the number of estimates that are closer to the
+    home than the published place. Errors are in radii of the cell.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Attack:
     recovered: int
     within: int
     places_within: int
+    closer: int
     median_error: float | None
 
 
@@ -183,6 +185,7 @@ def _summary(name: str, scores: list[Score]) -> Attack:
         recovered=sum(score.recovered for score in scores),
         within=sum(score.error < 1 for score in scores),
         places_within=sum(score.known < 1 for score in scores),
+        closer=sum(score.error < score.known for score in scores),
         median_error=median if np.isfinite(median) else None,
     )
 
