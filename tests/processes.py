@@ -4,13 +4,15 @@ A new Python needs a second of processor time for that. The first process import
 else, so that its copies start with a single thread.
 """
 
+import atexit
 import io
+import multiprocessing.util  # noqa: F401  # its exit handler must run after ours
 import os
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from unittest import SkipTest
 
 __all__ = ["Process", "start_command"]
@@ -19,6 +21,13 @@ PRELOADED = (
     *("microcell.api", "microcell.cli.commands", "microcell.methods", "microcell.release"),
     *("microcell.tables", "microcell.locations", "microcell.locations.web", "uvicorn"),
 )
+
+
+@atexit.register
+def _end_processes():
+    """End what a failed test has left behind: Python waits for all processes at its end."""
+    for process in active_children():
+        process.kill()
 
 
 class Process:

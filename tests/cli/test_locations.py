@@ -9,11 +9,10 @@ import stat
 import subprocess
 import sys
 
-import httpx
 import pytest
 
 from microcell.cli.locations import COMMANDS, KEY_VARIABLE, OPERATOR_VARIABLE
-from tests.locations.serving import scatter
+from tests.locations.serving import connect, scatter
 
 SECRET = base64.b64encode(bytes(range(32))).decode()
 TOKEN = "the operator of these tests"
@@ -245,14 +244,14 @@ class Service:
 
     def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        _, rest = self.process.communicate(timeout=60)
+        _, rest = self.process.communicate()
         return self.process.returncode, rest
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda item: item.name)
 def test_a_service_starts_responds_and_stops(people, spawn, run, number):
     service = Service(spawn, "-k", 3, *DATABASE)
-    with httpx.Client(base_url=service.url, trust_env=False) as http:
+    with connect(service.url) as http:
         accounts = [
             http.post("/devices", json={"latitude": a, "longitude": b}).json()
             for a, b in scatter(6)
@@ -277,7 +276,7 @@ def test_a_demo_needs_no_key(people, spawn):
     message = plain("".join(service.lines))
     token = re.search(r"is not set\): (\S+)", message).group(1)
     assert "the key is discarded" in message
-    with httpx.Client(base_url=service.url, trust_env=False) as http:
+    with connect(service.url) as http:
         status = http.get("/status", headers={"Authorization": f"Bearer {token}"}).json()
         assert status["cells"] > 50  # it is filled at once
         assert status["publications"] >= 5

@@ -71,6 +71,11 @@ def asking(app, **options):
     return httpx.Client(transport=InProcess(app, **options), base_url="http://service")
 
 
+def connect(url):
+    """Return an HTTP client of a server, which may need seconds to answer on a busy machine."""
+    return httpx.Client(base_url=url, trust_env=False, timeout=120.0)
+
+
 def scatter(count, seed=0, around=(41.4, 2.2)):
     """Return places near a city as pairs of degrees."""
     rng = np.random.default_rng(seed)
@@ -86,7 +91,7 @@ def running(app, **options):
     thread = Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        limit = monotonic() + 30
+        limit = monotonic() + 120
         while not server.started and monotonic() < limit:
             sleep(0.01)
         yield url

@@ -11,6 +11,7 @@ from tests.locations.serving import (
     OPERATOR,
     asking,
     bearer,
+    connect,
     make_app,
     open_anonymizer,
     running,
@@ -91,12 +92,11 @@ def test_no_response_log_or_metric_contains_a_location(anonymizer, caplog, capfd
 
 
 def test_the_server_itself_logs_no_location(anonymizer, caplog, capfd):
-    import httpx
 
     caplog.set_level(logging.DEBUG)
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    with running(make_app(anonymizer)) as url, httpx.Client(base_url=url, trust_env=False) as http:
+    with running(make_app(anonymizer)) as url, connect(url) as http:
         responses = use_all(http)
     assert not traces_in("".join(responses))
     assert not traces_in(caplog.text)

@@ -8,7 +8,6 @@ import threading
 import time
 from dataclasses import asdict
 
-import httpx
 import numpy as np
 import pytest
 
@@ -20,6 +19,7 @@ from tests.locations.serving import (
     OPERATOR,
     asking,
     bearer,
+    connect,
     make_app,
     open_anonymizer,
     running,
@@ -287,7 +287,7 @@ def test_large_bodies_are_rejected_before_they_are_read(anonymizer):
             )
             assert (response.status_code, response.headers["connection"]) == (413, "close")
         assert http.request("GET", "/health", content=b"x" * 5000).status_code == 413
-    with running(app) as url, httpx.Client(base_url=url, trust_env=False) as http:
+    with running(app) as url, connect(url) as http:
         assert http.post("/devices", content=iter([b"x" * 1000] * 6)).status_code == 413
     assert anonymizer.status().devices == 0
 
@@ -379,7 +379,7 @@ def test_sign_ups_have_a_separate_limit(anonymizer):
 def test_forwarded_addresses_are_used_only_from_trusted_proxies(anonymizer):
     def codes(**options):
         app = make_app(anonymizer, rate=0.001, burst=1)
-        with running(app, **options) as url, httpx.Client(base_url=url, trust_env=False) as http:
+        with running(app, **options) as url, connect(url) as http:
             return [
                 http.get("/cells", headers={"X-Forwarded-For": address}).status_code
                 for address in ("198.51.100.1", "198.51.100.2")
@@ -610,7 +610,7 @@ def test_responses_are_sent_without_delay(anonymizer, monkeypatch):
     taken = []
     real = socket.socket.accept
     monkeypatch.setattr(socket.socket, "accept", lambda self: taken.append(real(self)) or taken[-1])
-    with running(make_app(anonymizer)) as url, httpx.Client(base_url=url, trust_env=False) as http:
+    with running(make_app(anonymizer)) as url, connect(url) as http:
         assert http.get("/health").status_code == 200
         assert taken[0][0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
@@ -621,7 +621,7 @@ def test_concurrent_changes_are_all_applied(anonymizer):
         done = []
 
         def use():
-            with httpx.Client(base_url=url, trust_env=False) as http:
+            with connect(url) as http:
                 accounts = [sign_up(http, *place) for place in scatter(5)]
                 assert location_of(http, accounts[0]).status_code == 200
                 gone = accounts[1]
