@@ -141,7 +141,7 @@ def kept_record(X: Floats, name: str, k: int) -> tuple[float, int]:
     labels = np.loadtxt(ROOT / "benchmarks" / "records" / f"{name}-{k}.txt", dtype=np.int64)
     if len(labels) != len(X) or np.bincount(labels).min() < k:
         raise ValueError(
-            f"the record of {name}, k = {k} is no partition of the set into cells of k or more"
+            f"the record of {name}, k = {k} is not a partition of the set into cells of at least k"
         )
     return 100 * mc.distortion(X, labels), int(labels.max()) + 1
 

@@ -213,7 +213,7 @@ def same_digits(printed: str, value: float) -> bool:
     places = len(digits.partition(".")[2])
     unit = 10.0 ** (int(power or 0) - places)
     if not re.fullmatch(r"-?\d+(\.\d+)?", digits):
-        raise ValueError(f"{printed!r} is no number as papers print them")
+        raise ValueError(f"{printed!r} is not a number as printed in papers")
     return abs(value - float(printed)) <= 0.5 * unit * (1 + 1e-9)
 
 

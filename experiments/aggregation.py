@@ -23,14 +23,14 @@ TITLE = (
 )
 
 LEFT_OUT = {
-    "Fig. 1": "an example of two tables, no result",
-    "Fig. 2": "a sketch of devices that ask for information, no result",
-    "Fig. 3": "a sketch of access through a trusted party, no result",
-    "Fig. 4": "a sketch of users who perturb their own location, no result",
-    "Fig. 5": "a sketch and an example of a quantizer, no result",
-    "Fig. 6": "a sketch of the architecture for locations, no result",
-    "Fig. 7": "a sketch of the protocol for locations, no result",
-    "Fig. 8": "a sketch of the location anonymizer, no result",
+    "Fig. 1": "an example of two tables; no result to reproduce",
+    "Fig. 2": "a sketch of devices that ask for information; no result to reproduce",
+    "Fig. 3": "a sketch of access through a trusted party; no result to reproduce",
+    "Fig. 4": "a sketch of users who perturb their own location; no result to reproduce",
+    "Fig. 5": "a sketch and an example of a quantizer; no result to reproduce",
+    "Fig. 6": "a sketch of the architecture for locations; no result to reproduce",
+    "Fig. 7": "a sketch of the protocol for locations; no result to reproduce",
+    "Fig. 8": "a sketch of the location anonymizer; no result to reproduce",
 }
 
 

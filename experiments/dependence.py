@@ -31,12 +31,12 @@ from experiments._sweeps import (
 TITLE = "k-Anonymous microaggregation with preservation of statistical dependence (2016)"
 
 LEFT_OUT = {
-    "Fig. 1": "an example of two tables, no result",
-    "Fig. 2": "a sketch of microaggregation as quantization, no result",
-    "Fig. 3": "a sketch of microaggregation as quantization, no result",
-    "Fig. 4": "a sketch of the two tables, no result",
-    "Fig. 6": "a sketch of the Lagrangian formulation, no result",
-    "Fig. 7": "a sketch of the method, no result",
+    "Fig. 1": "an example of two tables; no result to reproduce",
+    "Fig. 2": "a sketch of microaggregation as quantization; no result to reproduce",
+    "Fig. 3": "a sketch of microaggregation as quantization; no result to reproduce",
+    "Fig. 4": "a sketch of the two tables; no result to reproduce",
+    "Fig. 6": "a sketch of the Lagrangian formulation; no result to reproduce",
+    "Fig. 7": "a sketch of the method; no result to reproduce",
 }
 
 SMALL = (0.01, 0.02, 0.05)

@@ -50,12 +50,12 @@ from experiments._schedules import closed_forms, worked_example
 TITLE = "Incremental k-anonymous microaggregation of large-scale datasets (2016)"
 
 LEFT_OUT = {
-    "Fig. 1.1": "an example of two tables, no result",
-    "Fig. 3.1": "a sketch of microaggregation as quantization, no result",
-    "Fig. 3.2": "a sketch of the notation, no result",
-    "Fig. 3.3": "a sketch of three arrival curves, no result",
-    "Table 4.1": "the list of strategies, no result",
-    "Table 5.1": "the list of symbols, no result",
+    "Fig. 1.1": "an example of two tables; no result to reproduce",
+    "Fig. 3.1": "a sketch of microaggregation as quantization; no result to reproduce",
+    "Fig. 3.2": "a sketch of the notation; no result to reproduce",
+    "Fig. 3.3": "a sketch of three arrival curves; no result to reproduce",
+    "Table 4.1": "the list of strategies; no result to reproduce",
+    "Table 5.1": "the list of symbols; no result to reproduce",
 }
 
 MACHINES = "One thread each, on different machines: this compares code and machine together."

@@ -26,12 +26,12 @@ TITLE = (
 )
 
 LEFT_OUT = {
-    "Fig. 1": "an example of two tables, no result",
-    "Fig. 2": "a sketch of the idea, no result",
-    "Fig. 3": "a sketch of the modes of trust, no result",
-    "Fig. 4": "a sketch of microaggregation as quantization, no result",
-    "Fig. 5": "a sketch of how size and distortion are related, no result",
-    "Table I": "definitions, no result",
+    "Fig. 1": "an example of two tables; no result to reproduce",
+    "Fig. 2": "a sketch of the idea; no result to reproduce",
+    "Fig. 3": "a sketch of the modes of trust; no result to reproduce",
+    "Fig. 4": "a sketch of microaggregation as quantization; no result to reproduce",
+    "Fig. 5": "a sketch of how size and distortion are related; no result to reproduce",
+    "Table I": "definitions; no result to reproduce",
 }
 
 TABLE_II = {

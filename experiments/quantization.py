@@ -37,9 +37,9 @@ from experiments._profiles import run_alone
 TITLE = "A modification of the Lloyd algorithm for k-anonymous quantization (2013)"
 
 LEFT_OUT = {
-    "Fig. 1": "an example of two tables, no result",
-    "Fig. 2": "a sketch of a quantizer, no result",
-    "Table 1": "words of three fields side by side, no result",
+    "Fig. 1": "an example of two tables; no result to reproduce",
+    "Fig. 2": "a sketch of a quantizer; no result to reproduce",
+    "Table 1": "words of three fields side by side; no result to reproduce",
 }
 
 POINTS = {"quick": 8192, "full": 65_536}

@@ -35,7 +35,7 @@ __all__ = ["FAULTS", "run_with_fault"]
 def run_with_fault(case: Case, folder: Path) -> str:
     """Publish a release, let its replacement fail, and check what is left.
 
-    Whatever happens, the folder has the old release, or the new one, or a set that every reader
+    In every case the folder has the old release, or the new one, or a set that every reader
     rejects; after a second attempt it has the new one. Nothing else is left in it.
     """
     (folder / "in").mkdir()

@@ -22,7 +22,7 @@ Columns = dict[str, list[Any]]
 
 
 def read_columns(path: Path) -> Columns:
-    """Return the columns of a file, with whatever types its format has."""
+    """Return the columns of a file, in the types of its format."""
     return _READERS[path.suffix](path)
 
 
@@ -60,7 +60,7 @@ def _read_arrow(path: Path) -> Columns:
 
 
 def ordered_columns(path: Path) -> set[str]:
-    """Return the columns of a file whose categories are in an order of their own."""
+    """Return the columns of a file with ordered categories."""
     if path.suffix == ".parquet":
         schema = pa.parquet.read_schema(path)
     elif _READERS[path.suffix] is _read_arrow:

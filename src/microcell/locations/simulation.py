@@ -429,7 +429,7 @@ class Demonstration:
     devices
         Number of devices.
     days
-        Number of days that are simulated at once, so that there is a history to look at.
+        Number of days that are simulated at the start, so that there is a history to look at.
     """
 
     def __init__(

@@ -34,8 +34,8 @@ _MOST = 26_000.0
 """Maximum of the default steps per record."""
 
 _WORTHWHILE, _LEAST, _STEPS_OF_LARGE = 500.0, 40.0, 1.5e8
-"""Default steps per record of large tables: as many as are worthwhile, or a total number of steps,
-which takes half a minute; but not fewer than the least.
+"""Default steps per record of large tables: maximum, minimum, and the total of all records between
+them, which takes half a minute.
 """
 
 _ANY_SIZE = 10_000.0

@@ -29,10 +29,10 @@ _WORTHWHILE = 0.1
 """Minimum share of records in groups of at least k equal ones."""
 
 _LENT = 4
-"""Records of a group that take part in a search, in multiples of k, if k or more remain."""
+"""Multiple of k: records of a group that take part in a search, if at least k others remain."""
 
 _NEAR, _OWN_PLACE = 24, 6
-"""Near records of each in addition to 2k, and the place of an equal one among them."""
+"""Number of near records in a search beyond 2k, and the position at which an equal one is listed."""
 
 _RECOUNT = 10
 """Cells are dissolved and created more often than in other tables: a single record gets a cell of

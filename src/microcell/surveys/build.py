@@ -303,7 +303,7 @@ class CellsTask:
 
     @property
     def measure(self) -> Callable[[Integers, Floats, int], Floats]:
-        """Function that computes the failure probabilities of cells to be limited."""
+        """Function that computes the failure probabilities that are limited."""
         return exposures_of_cells if self.conditional else failures_of_cells
 
     @property
