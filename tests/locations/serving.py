@@ -10,8 +10,8 @@ import httpx
 import numpy as np
 
 from microcell.locations import Anonymizer
+from microcell._server import make_server
 from microcell.locations.web import Settings, create_app, listen_on
-from microcell.locations.web.server import make_server
 
 OPERATOR = "the operator of these tests"
 KEY = bytes(range(32))

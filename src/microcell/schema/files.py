@@ -35,6 +35,7 @@ __all__ = [
     "load_run",
     "load_schema",
     "run_from_toml",
+    "run_to_toml",
     "schema_from_toml",
     "schema_to_toml",
 ]
@@ -425,6 +426,20 @@ def run_from_toml(text: str, *, source: str = "run", folder: Path = Path()) -> R
     values["require"] = _limits(file, parsed.require)
     values["read"] = _with_tuples(read)
     return Run(**values)
+
+
+def run_to_toml(content: Mapping[str, Any]) -> str:
+    """Format the content of a run file, as plain data, as TOML.
+
+    Examples
+    --------
+    >>> print(run_to_toml({"k": 5, "input": "people.csv"}))
+    config_version = 1
+    k = 5
+    input = "people.csv"
+    <BLANKLINE>
+    """
+    return tomlkit.dumps({"config_version": 1, **content})
 
 
 def describe_type(annotation: Any) -> str:

@@ -1,7 +1,7 @@
-"""Web interface of the service: routes, middleware and server."""
+"""Web interface of the service: routes and middleware."""
 
+from microcell._server import listen_on, serve
 from microcell.locations.web.app import create_app
 from microcell.locations.web.middleware import Settings
-from microcell.locations.web.server import listen_on, serve
 
 __all__ = ["Settings", "create_app", "listen_on", "serve"]

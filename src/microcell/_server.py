@@ -1,20 +1,22 @@
-"""The uvicorn server that runs the application."""
+"""The uvicorn server that runs a web application: the location service or the studio."""
 
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 
 import uvicorn
 
 from microcell.errors import OptionError
-from microcell.locations.web.middleware import App
 
 __all__ = ["listen_on", "make_server", "serve"]
+
+App = Callable[..., Awaitable[None]]
+"""An ASGI application."""
 
 SHUTDOWN_SECONDS = 10
 """Seconds that open requests get when the service stops."""
@@ -58,7 +60,7 @@ def serve(
     Parameters
     ----------
     app
-        Application from :func:`create_app`.
+        An ASGI application.
     listener
         Socket from :func:`listen_on`; it is closed at the end.
     proxies
