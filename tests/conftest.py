@@ -50,6 +50,7 @@ SLOW_MODULES = (
     "tests/locations/test_simulation.py",
     "tests/locations/test_stateful.py",
     "tests/report/test_certificate.py",
+    "tests/studio/test_app.py",
 )
 
 FIRST_MODULES = (

@@ -38,7 +38,7 @@ def http(studio):
 
 
 PEOPLE = "name,age,sex,town,diagnosis\n" + "".join(
-    f"Person {i},{20 + i * 7 % 61},{'fm'[i % 2]},{'ABCD'[i % 4]}ville,{'xyz'[i % 3]}\n"
+    f"Person {i},{20 + i * 7 % 23},{'fm'[i % 2]},{'ABCD'[i % 4]}ville,{'xyz'[i % 3]}\n"
     for i in range(60)
 )
 

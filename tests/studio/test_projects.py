@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microcell.errors import OptionError, TableError
@@ -22,6 +22,7 @@ def new_project(folder):
     return Workspace(Path(folder)).create("people", Path("people.csv"), {"k": 2})
 
 
+@settings(max_examples=8)
 @given(st.lists(st.one_of(st.sampled_from(["undo", "redo"]), st.integers(3, 9)), max_size=20))
 def test_undo_and_redo_walk_along_the_latest_branch(operations):
     with TemporaryDirectory() as folder:

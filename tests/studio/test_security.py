@@ -13,7 +13,7 @@ HOST = "127.0.0.1:8000"
 
 
 def in_process(access, folder, **settings):
-    app = create_studio(Settings(folder=folder, **settings), access)
+    app = create_studio(Settings(folder=folder, warm_up=False, **settings), access)
     found = asking(app)
     found.base_url = f"http://{HOST}"
     return found

@@ -61,6 +61,8 @@ class Settings:
         Days after which an unchanged project of a shared studio is deleted; 0 for never.
     memory
         Bytes of memory that one process may use; 0 for no limit.
+    warm_up
+        Start a process for tables when the first page is opened, before it is needed.
     """
 
     folder: Path
@@ -68,6 +70,7 @@ class Settings:
     quota: int = 0
     expiry: int = 0
     memory: int = 0
+    warm_up: bool = True
 
     __repr__ = record_repr
 
@@ -220,6 +223,8 @@ def _add_pages(app: FastAPI, studio: _Studio) -> None:
             return response
         workspace = studio.workspace(request)
         studio.expire(workspace)
+        if studio.settings.warm_up:
+            await studio.jobs.warm_up()
         return studio.page(request, "start.html", projects=_listing(workspace))
 
     @app.get("/projects/{number}", include_in_schema=False)

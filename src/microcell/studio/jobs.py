@@ -24,6 +24,9 @@ LONGEST_LINE = 64 * 2**20
 WARM_WORKERS = 3
 """Workers that keep a table in memory, for quick answers."""
 
+SPARE_WORKERS = 2
+"""Workers without a task that are kept, because starting one takes a second."""
+
 JOBS_AT_ONCE = 2
 JOBS_KEPT = 200
 _ENDED = ("done", "failed", "cancelled")
@@ -88,6 +91,7 @@ class Jobs:
     def __init__(self, memory: int = 0) -> None:
         self._memory = memory
         self._warm: OrderedDict[str, _Worker] = OrderedDict()
+        self._spare: list[_Worker] = []
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(JOBS_AT_ONCE)
@@ -97,11 +101,11 @@ class Jobs:
 
     async def ask(self, project: str, task: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Run a quick task in the process that has the project's table in memory."""
-        worker = self._warm.pop(project, None) or _Worker(self._memory)
+        worker = self._warm.pop(project, None)
+        if worker is None and len(self._warm) >= WARM_WORKERS:
+            _, worker = self._warm.popitem(last=False)
+        worker = worker or self._take()
         self._warm[project] = worker
-        while len(self._warm) > WARM_WORKERS:
-            _, oldest = self._warm.popitem(last=False)
-            await oldest.stop()
         try:
             return await worker.run(task, arguments)
         except ServiceError:
@@ -170,15 +174,22 @@ class Jobs:
             self._jobs.pop(job.id, None)
         worker = self._warm.pop(project, None)
         if worker is not None:
+            await self._give_back(worker)
+
+    def _take(self) -> "_Worker":
+        return self._spare.pop() if self._spare else _Worker(self._memory)
+
+    async def _give_back(self, worker: "_Worker") -> None:
+        if worker.is_alive and len(self._spare) < SPARE_WORKERS:
+            self._spare.append(worker)
+        else:
             await worker.stop()
 
-    async def close(self) -> None:
-        """Stop all processes."""
-        for job in list(self._jobs.values()):
-            await self.cancel(job)
-        for worker in self._warm.values():
-            await worker.stop()
-        self._warm.clear()
+    async def warm_up(self) -> None:
+        """Start a worker before it is needed."""
+        worker = self._take()
+        await worker.start()
+        await self._give_back(worker)
 
     async def _run(
         self,
@@ -186,7 +197,7 @@ class Jobs:
         arguments: Mapping[str, Any],
         finish: Callable[[Mapping[str, Any]], None],
     ) -> None:
-        worker = _Worker(self._memory)
+        worker = self._take()
 
         def hear(task: str, done: int, total: int) -> None:
             job.task, job.done, job.total = task, done, total
@@ -208,7 +219,7 @@ class Jobs:
             job.error = {"code": "system.io_error", "message": message, "details": {}}
             _set_state(job, "failed")
         finally:
-            await worker.stop()
+            await self._give_back(worker)
             self._tasks.pop(job.id, None)
 
 
@@ -247,7 +258,7 @@ class _Worker:
             The process ended, for example because the system needed its memory.
         """
         async with self._lock:
-            process = await self._start()
+            process = await self.start()
             assert process.stdin is not None
             assert process.stdout is not None
             request = json.dumps({"task": task, "arguments": arguments}).encode() + b"\n"
@@ -275,7 +286,13 @@ class _Worker:
                 code="service.failed",
             )
 
-    async def _start(self) -> asyncio.subprocess.Process:
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> asyncio.subprocess.Process:
+        """Start the process, unless it runs."""
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -18,11 +18,14 @@ from typing import Any, TextIO
 
 from microcell.errors import MicrocellError
 from microcell.progress import listen
+from microcell.studio.tasks import TASKS
 
 if sys.platform != "win32":
     import resource
 
 __all__ = ["main"]
+
+Task = Callable[..., dict[str, Any]]
 
 PAUSE = 0.1
 """Seconds between two messages about the progress of the same part of a task."""
@@ -42,7 +45,7 @@ def main(arguments: list[str]) -> None:
     Thread(target=_receive, args=(requests,), daemon=True).start()
     while True:
         request = json.loads(requests.get())
-        _send(out, _answer(request["task"], request["arguments"], out))
+        _send(out, _answer(TASKS[request["task"]], request["arguments"], out))
 
 
 def _receive(requests: "Queue[str]") -> None:
@@ -52,7 +55,7 @@ def _receive(requests: "Queue[str]") -> None:
     os._exit(0)
 
 
-def _answer(task: str, arguments: Mapping[str, Any], out: TextIO) -> dict[str, Any]:
+def _answer(task: Task, arguments: Mapping[str, Any], out: TextIO) -> dict[str, Any]:
     last: tuple[str, float] = ("", 0.0)
 
     def hear(name: str, done: int, total: int) -> None:
@@ -64,10 +67,7 @@ def _answer(task: str, arguments: Mapping[str, Any], out: TextIO) -> dict[str, A
 
     try:
         with listen(hear):
-            # Imported here, so that the limit of memory and the messages are ready before.
-            from microcell.studio.tasks import TASKS  # noqa: PLC0415
-
-            return {"result": TASKS[task](**arguments)}
+            return {"result": task(**arguments)}
     except MicrocellError as error:
         return {"error": {"code": error.code, "message": str(error), "details": error.details}}
     except MemoryError:
