@@ -35,7 +35,7 @@ from microcell.cli.options import epilog
 from microcell.cli.risk import EXAMPLES as RISK
 from microcell.cli.risk import risk
 from microcell.cli.studio import EXAMPLES as STUDIO
-from microcell.cli.studio import studio_command
+from microcell.cli.studio import studio
 from microcell.cli.survey import app as survey
 from microcell.cli.sweeps import COMPARE_EXAMPLES as COMPARE
 from microcell.cli.sweeps import DEPENDENCE_EXAMPLES as DEPENDENCE
@@ -46,7 +46,7 @@ __all__ = ["COMMANDS", "app", "run"]
 
 COMMANDS: Mapping[Callable[..., None], Sequence[str]] = {
     demo: DEMO,
-    studio_command: STUDIO,
+    studio: STUDIO,
     inspect: INSPECT,
     risk: RISK,
     anonymize: ANONYMIZE,
@@ -102,8 +102,7 @@ def _root(
 
 
 for _command, _examples in COMMANDS.items():
-    _name = _command.__name__.removesuffix("_command")
-    app.command(_name, cls=Command, epilog=epilog(_examples))(_command)
+    app.command(cls=Command, epilog=epilog(_examples))(_command)
 app.add_typer(hierarchy)
 app.add_typer(increment)
 app.add_typer(survey)

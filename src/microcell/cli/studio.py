@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from microcell import _extras, studio
+from microcell import _extras
+from microcell import studio as web
 from microcell.cli.console import Messages
 from microcell.cli.errors import handle_errors
 from microcell.cli.options import Quiet
@@ -18,7 +19,7 @@ from microcell.errors import OptionError
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["EXAMPLES", "studio_command"]
+__all__ = ["EXAMPLES", "studio"]
 
 EXAMPLES = (
     "microcell studio",
@@ -30,7 +31,7 @@ _GIGABYTE = 2**30
 
 
 @handle_errors
-def studio_command(
+def studio(
     projects: Annotated[
         Path | None,
         typer.Option(
@@ -81,12 +82,10 @@ def studio_command(
             code="option.conflict",
             option="host",
         )
-    listener = studio.listen_on(host, port)
+    listener = web.listen_on(host, port)
     with closing(listener):
-        access = studio.Access(
-            user_header=shared, hosts=frozenset() if shared else _hosts(listener)
-        )
-        settings = studio.Settings(
+        access = web.Access(user_header=shared, hosts=frozenset() if shared else _hosts(listener))
+        settings = web.Settings(
             folder=projects or _data_folder(),
             shared=shared is not None,
             quota=int(quota * _GIGABYTE) if shared else 0,
@@ -102,7 +101,7 @@ def studio_command(
             if browser and shared is None:
                 webbrowser.open(url)
 
-        studio.serve(studio.create_studio(settings, access), listener, ready=ready)
+        web.serve(web.create_studio(settings, access), listener, ready=ready)
     messages.info("stopped")
 
 
