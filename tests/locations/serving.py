@@ -9,8 +9,8 @@ from time import monotonic, sleep
 import httpx
 import numpy as np
 
-from microcell.locations import Anonymizer
 from microcell._server import make_server
+from microcell.locations import Anonymizer
 from microcell.locations.web import Settings, create_app, listen_on
 
 OPERATOR = "the operator of these tests"
