@@ -32,7 +32,7 @@ _LENT = 4
 """Multiple of k: records of a group that take part in a search, if at least k others remain."""
 
 _NEAR, _OWN_PLACE = 24, 6
-"""Number of near records in a search beyond 2k, and the position at which an equal one is listed."""
+"""Near records in a search beyond 2k, and the position at which an equal one is listed."""
 
 _RECOUNT = 10
 """Cells are dissolved and created more often than in other tables: a single record gets a cell of
