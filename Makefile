@@ -56,6 +56,8 @@ test-lowest: setup
 	NUMBA_CACHE_DIR=$(CURDIR)/build/lowest-kernels $(LOWEST)/$(SCRIPTS)/pytest -q $(WORKERS) -m "not slow" -W ignore::DeprecationWarning $(LOWEST_TESTS)
 
 bench: setup
+	$(if $(filter-out full,$(PROFILE)),,$(BIN)/python -m benchmarks.equal_records)
+	$(if $(filter-out full,$(PROFILE)),,$(BIN)/python -m benchmarks.optimum)
 	$(BIN)/python -m benchmarks $(or $(PROFILE),full)
 	$(if $(filter-out full,$(PROFILE)),,$(BIN)/python -m benchmarks.requirements)
 

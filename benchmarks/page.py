@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks import optimum
+from benchmarks import equal_records, optimum
 from benchmarks.apart import ROOT, Row
 from benchmarks.contenders import CONTENDERS, OURS, PEERS
 from benchmarks.figures import FIGURES, draw
@@ -308,6 +308,31 @@ def audits(results: Row) -> str:
     return text
 
 
+def many_equal_records() -> str:
+    """Return the section on tables of many equal records."""
+    if not equal_records.RESULTS.is_file():
+        return ""
+    measured = json.loads(equal_records.RESULTS.read_text(encoding="utf-8"))
+    least = {(row["table"], row["k"]): row["loss"] for row in measured if row["method"] == "mdav"}
+    rows = [
+        [
+            *(row[name] for name in ("table", "n", "distinct", "k", "method")),
+            f"{row['loss']:.4f}",
+            f"{row['loss'] / least[row['table'], row['k']]:.2f}",
+            f"{row['cpu_seconds']:.1f}",
+        ]
+        for row in measured
+    ]
+    header = ["table", "records", "distinct", "k", "method", "information loss, %", "loss / MDAV's"]
+    return (
+        "## Equal records\n\nTables of categories and whole numbers, in which many records are "
+        "equal: a generated census of sex, age, marital status, education and economic status, and "
+        "columns of Adult (records without missing values). Measured apart by `python -m "
+        "benchmarks.equal_records`. Seconds are those of the processor, on all threads "
+        "together.\n\n" + table([*header, "seconds of the processor"], rows)
+    )
+
+
 def distance_to_optimum() -> str:
     """Return the section on lower bounds, from the results of ``python -m benchmarks.optimum``."""
     measured = json.loads(optimum.RESULTS.read_text(encoding="utf-8"))
@@ -392,6 +417,7 @@ def make_page(results: Row) -> str:
             "## All measurements\n\n" + against_numpy(results),
             *lists,
             audits(results),
+            many_equal_records(),
             distance_to_optimum(),
             starting(results),
             left_out(results),

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from benchmarks import page, requirements
+from benchmarks import equal_records, page, requirements
 from benchmarks.__main__ import run_again, run_cases, run_profile
 from benchmarks.apart import not_run, run_apart
 from benchmarks.cases import Case, Memory, digest, gaussian, loss, measure, warm_up_peers
@@ -208,6 +208,29 @@ def test_the_page_is_up_to_date():
     assert page.PAGE.read_text(encoding="utf-8") == page.make_page(results)
     for name in FIGURES:
         assert len((page.FOLDER / f"{name}.svg").read_bytes()) < 200_000
+
+
+def test_the_generated_census_has_many_equal_records():
+    X = equal_records.generate_census()
+    assert X.shape == (66_666, 5)
+    assert 4_000 <= len(np.unique(X, axis=0)) <= 5_000
+    assert np.allclose(X.mean(axis=0), 0)
+    assert np.allclose(X.std(axis=0), 1)
+
+
+def test_equal_records_are_measured_by_every_method_and_shown(monkeypatch, tmp_path):
+    monkeypatch.setattr(equal_records, "RESULTS", tmp_path / "equal_records.json")
+    assert page.many_equal_records() == ""
+    X = np.random.default_rng(0).integers(0, 3, size=(200, 3)).astype(float)
+    rows = equal_records.measure("three values", X, 5)
+    assert [row["method"] for row in rows] == list(equal_records.METHODS)
+    assert {(row["n"], row["k"], row["distinct"]) for row in rows} == {(200, 5, 27)}
+    by_method = {row["method"]: row["loss"] for row in rows}
+    assert by_method["auto, balanced"] <= by_method["mdav"]
+    equal_records.RESULTS.write_text(json.dumps(rows), encoding="utf-8")
+    shown = page.many_equal_records()
+    assert "## Equal records" in shown
+    assert f"| mdav | {by_method['mdav']:.4f} | 1.00 |" in shown
 
 
 def test_exponents_are_the_slopes_on_logarithmic_axes():
