@@ -224,7 +224,8 @@ def _population_of_classes(
         scaled: Floats = np.maximum(expected * (population / total), people)
         return scaled, population, "given"
     if population is not None:
-        return people * (population / n_people), population, "given"
+        even: Floats = people * (population / n_people)
+        return even, population, "given"
     return None, 0, ""
 
 

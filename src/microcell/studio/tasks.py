@@ -9,12 +9,10 @@ import json
 import os
 import shutil
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import lru_cache
-from itertools import combinations
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ import microcell as mc
 from microcell._display import percent
 from microcell.kinds import Values
 from microcell.measures.registry import label
-from microcell.model import Integers, Table
+from microcell.model import Table
 from microcell.progress import report as report_progress
 from microcell.release import manifest_path
 from microcell.release.picture import draw_release
@@ -31,7 +29,6 @@ from microcell.release.prepare import released_rows, take_rows
 from microcell.report import check_certificate, figures, finding_entry
 from microcell.schema import Run, schema_to_toml
 from microcell.schema.files import run_from_toml, run_to_toml
-from microcell.schema.persons import count_unique, hash_rows
 from microcell.studio.scripts import python_script
 
 __all__ = ["TASKS", "load", "parse_run"]
@@ -40,7 +37,7 @@ PREVIEW_ROWS = 50
 BARS = 20
 """Number of bars of a histogram, and of categories shown."""
 
-SECONDS_FOR_COMBINATIONS = 3.0
+COMBINATIONS_SHOWN = 12
 EXPLORED_K = (3, 5, 10, 20, 50)
 RECORDS_SHOWN = 30
 CELLS_SHOWN = 8
@@ -96,64 +93,26 @@ def inspect(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def exposure(path: str, options: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
-    """Count the people whose combination of quasi-identifiers nobody else has.
+    """Count the people whose combination of quasi-identifiers nobody else has, and say why.
 
-    Also per column: how many would still be unique without it, and the smallest combinations of up
-    to three columns that make people unique, with the number of people whom they do.
+    Per column: how many would still be unique without it. Also the smallest combinations of columns
+    that single out records, with the number of these records.
     """
     table = load(path, options)
     schema = parse_run(run).schema
     assert isinstance(schema, mc.Schema)
-    parts = {column.name: column.parts for column in schema.quasi}
-    parts |= {name: (name,) for name in schema.strata}
-    persons = _persons(table, schema)
-    n_people = table.rows if persons is None else int(persons.max(initial=-1)) + 1
-
-    def unique(names: Iterable[str]) -> int:
-        columns = [table.columns[part] for name in names for part in parts[name]]
-        return _count_unique(columns, table.rows, persons) if columns else 0
-
-    names = list(parts)
+    result = mc.risk(table, schema)
+    smallest = sorted(result.combinations, key=lambda item: (len(item.columns), -item.rows))
     return {
-        "people": n_people,
-        "unit": "people" if persons is not None else "records",
-        "unique": unique(names),
-        "without": {name: unique(item for item in names if item != name) for name in names},
-        "combinations": _combinations(names, unique),
+        "people": int(result.class_sizes.sum()),
+        "unit": "people" if schema.person else "records",
+        "unique": int((result.class_sizes == 1).sum()),
+        "without": {item.name: item.unique_without for item in result.columns},
+        "combinations": [
+            {"columns": list(item.columns), "unique": item.rows}
+            for item in smallest[:COMBINATIONS_SHOWN]
+        ],
     }
-
-
-def _combinations(
-    names: Sequence[str], unique: Callable[[Iterable[str]], int]
-) -> list[dict[str, Any]]:
-    """Return the combinations of one to three columns that single out the most people."""
-    until = monotonic() + SECONDS_FOR_COMBINATIONS
-    found: list[dict[str, Any]] = []
-    for size in (1, 2, 3):
-        for chosen in combinations(names, size):
-            if monotonic() > until:
-                break
-            number = unique(chosen)
-            contained = (item for item in found if set(item["columns"]) < set(chosen))
-            # A larger combination is worth mentioning only if it singles out more people.
-            if number > max((item["unique"] for item in contained), default=0):
-                found.append({"columns": list(chosen), "unique": number})
-    return sorted(found, key=lambda item: (len(item["columns"]), -item["unique"]))[:12]
-
-
-def _persons(table: Table, schema: "mc.Schema") -> Integers | None:
-    if not schema.person:
-        return None
-    hashes = hash_rows([table.columns[name] for name in schema.person], table.rows)
-    return np.unique(hashes, return_inverse=True)[1].astype(np.int64)
-
-
-def _count_unique(columns: Sequence[Values], rows: int, persons: Integers | None) -> int:
-    keys = hash_rows(columns, rows)
-    if persons is not None:
-        return count_unique(keys, persons)
-    _, sizes = np.unique(keys, return_counts=True)
-    return int((sizes == 1).sum())
 
 
 def explore(path: str, options: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
