@@ -54,8 +54,12 @@ def open_page(browser, url, **options):
     browser.open(f"{url}/", **options)
     browser.run("sessionStorage.clear()")
     wait_for(browser, "document.getElementById('state').dataset.state === 'live'")
+    wait_for_frames(browser)
+
+
+def wait_for_frames(browser):
+    """Wait until the map is painted; it requests one frame for that."""
     browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    time.sleep(0.2)
 
 
 def words(browser, name):
@@ -82,7 +86,7 @@ def press(browser, key):
         "document.getElementById('map').dispatchEvent("
         f"new KeyboardEvent('keydown', {{key: '{key}'}}))"
     )
-    time.sleep(0.2)
+    wait_for_frames(browser)
 
 
 def enter(browser, token):
@@ -174,7 +178,7 @@ def test_colours_change_with_the_measure(browser, service):
             f" chooser.value = '{measure}';"
             " chooser.dispatchEvent(new Event('change')); })()"
         )
-        time.sleep(0.3)
+        wait_for_frames(browser)
         seen.append(colours_on_map(browser))
         legends.append(browser.run("document.getElementById('legend').getAttribute('aria-label')"))
     assert seen[1] != seen[2]
