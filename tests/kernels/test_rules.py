@@ -56,7 +56,8 @@ def test_violations_follow_the_measures(seed, values, ordered, cells):
     counts = count_values(labels, codes, ordered=ordered)
     for name in MEASURES:
         limit = 1e6 if name in AT_LEAST else -1.0
-        rule = make_rule(90, [Values(codes, ordered, limits_on(**{name: limit}))])
+        column = Values(codes, ordered, limits_on(**{name: limit}))
+        rule = make_rule(90, [Values(labels, True, limits_on()), column])
         violations = cell_violations(grouping(labels), rule)[: len(counts.sizes)]
         reached = limit - violations if name in AT_LEAST else violations / counts.sizes + limit
         assert reached == pytest.approx(measures()[name].compute(counts), abs=1e-8)

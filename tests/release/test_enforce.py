@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import microcell as mc
 from microcell import api
+from microcell.kernels import rules
 from microcell.kernels.merging import find_cheapest, lay_out_cells
 from microcell.measures.registry import base_name, lower_is_better, requirable
 from microcell.model import Column, Encoded, Partition, Schema
@@ -381,6 +382,54 @@ def test_a_worked_example():
     assert (met.cells_before, met.cells_after, met.rounds) == (3, 3, 0)
     assert met.way.startswith("search within the limits, from")
     assert met.way in release.partition.reason
+
+
+def demands_on(codes, limits):
+    """Return requirements on one confidential column with these codes."""
+    column = requirements.Confidential("x", np.array(codes), ordered=False)
+    strata = np.zeros(len(codes), dtype=np.int64)
+    return requirements.require_of(limits, {"x": column}, strata, None)
+
+
+@pytest.mark.parametrize("limit", [0.3, 1 / 3, 0.05])
+def test_the_search_accepts_what_the_audit_rounds_to_the_limit(limit):
+    largest = enforce.as_rule(demands_on([0, 1], {"t_closeness": limit}), 2, 2).limits[0]
+    least = enforce.as_rule(demands_on([0, 1], {"l_entropy": 1 + limit}), 2, 2).limits[0]
+    most = largest[rules.CLOSENESS]
+    assert round(most, 12) <= round(limit, 12) < round(most + 2e-12, 12)
+    fewest = least[rules.ENTROPY]
+    assert round(fewest - 2e-12, 12) < round(1 + limit, 12) <= round(fewest, 12) + 1e-12
+    assert np.isinf(np.delete(largest, rules.CLOSENESS)[3:]).all()
+    assert (largest[:3] == 0).all()
+    assert (np.delete(least, rules.ENTROPY)[:2] == 0).all()
+
+
+def test_the_strictest_limit_on_distinct_values_holds():
+    limits = {"l_diversity": 3, "p_sensitivity": 4, "homogeneous_records": 2}
+    rule = enforce.as_rule(demands_on([0, 1, 2, 3], limits), 4, 2)
+    assert rule.limits[0, rules.DISTINCT] == pytest.approx(4)
+    rule = enforce.as_rule(demands_on([0, 1], {"homogeneous_records": 0}), 2, 2)
+    assert rule.limits[0, rules.DISTINCT] == 2
+
+
+@pytest.mark.parametrize(
+    "limits, kept",
+    [
+        ({"homogeneous_records": 8}, {0, 1}),
+        ({"homogeneous_records": 12}, {0, 1, 2}),
+        ({"homogeneous_records": 6}, {0}),
+        ({"homogeneous_records": 2}, set()),
+        ({"homogeneous_records": 0}, set()),
+        ({"homogeneous_classes": 1, "homogeneous_records": 12}, {0}),
+        ({"homogeneous_records": 12, "l_diversity": 2}, set()),
+        ({"l_diversity": 2}, set()),
+    ],
+)
+def test_the_smallest_homogeneous_cells_stay_as_far_as_allowed(limits, kept):
+    labels = np.repeat([0, 1, 2, 3], [3, 4, 5, 4])
+    codes = [0] * 3 + [1] * 4 + [0] * 5 + [0, 1, 0, 1]
+    exempt = enforce._exempt_records(demands_on(codes, limits), labels)
+    assert exempt.tolist() == [label in kept for label in labels]
 
 
 def test_merging_is_kept_where_it_is_better():

@@ -65,6 +65,16 @@ def test_a_missed_limit_is_found():
         proved(TABLE | {"illness": list("xxxxyy")}, limits={"l_diversity": 2})
 
 
+def test_limits_on_the_whole_table_are_audited():
+    columns = {"a": [1, 2, 3, 11, 12, 13], "illness": list("xxyxyy")}
+    schema = mc.Schema(quasi=["a"], confidential=["illness"])
+    loss = mc.anonymize(columns, schema, k=3, method="mdav").manifest.information_loss
+    assert 0 < loss < 0.1
+    mc.anonymize(columns, schema, k=3, method="mdav", require={"information_loss": 1.01 * loss})
+    with raises(RequirementError, "guarantee.requirement_not_met", measures=["information_loss"]):
+        mc.anonymize(columns, schema, k=3, method="mdav", require={"information_loss": 0.5 * loss})
+
+
 def test_persons_are_counted_and_must_be_known():
     columns = {**TABLE, "patient": [f"P{i}" for i in range(6)]}
     schema = mc.Schema(quasi=["a", "b"], confidential=["illness"], person="patient")
