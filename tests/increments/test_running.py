@@ -291,6 +291,14 @@ def test_a_release_that_was_interrupted_is_written_without_what_came_later(folde
     assert result.late == ("b.csv",)
 
 
+def test_a_table_that_is_not_the_release_is_not_overwritten(folder, steps):
+    (folder / "out.csv").write_text("something else")
+    with pytest.raises(TableError) as caught:
+        start_run(folder, FakeClock(folder / "inbox", [(1010, "a.csv", rows(0, 40))]))
+    assert caught.value.code == "table.exists"
+    assert (folder / "out.csv").read_text() == "something else"
+
+
 def test_only_one_run_at_a_time(folder, steps):
     class Second(FakeClock):
         refused = None

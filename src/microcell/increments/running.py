@@ -391,6 +391,14 @@ class _Runner:
 
     def run(self) -> RunResult:
         """Work until the release is written."""
+        self._recover()
+        if self._settings.output.exists() and not self._is_finished():
+            raise TableError(
+                f"{self._settings.output} exists already, and is not the release of this session. "
+                "Delete it, or choose another output.",
+                code="table.exists",
+                path=str(self._settings.output),
+            )
         while True:
             self._recover()
             if self._is_finished():

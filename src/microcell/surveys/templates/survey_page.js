@@ -92,6 +92,7 @@
     const hint = question.type === "scale" ? `${question.first}: ${question.low || "–"}; ${question.last}: ${question.high || "–"}`
       : question.type === "text" ? say("Write nothing that identifies you.")
       : question.type === "number" && range.length === 2 ? say("From {first} to {last}.", question) : "";
+    field.required = question.required;
     field.setAttribute("aria-describedby", `ah${i} ae${i}`);
     return make("div", { className: "field" },
       make("label", { htmlFor: id }, question.ask, question.required ? "" : ` (${say("optional")})`), field,
