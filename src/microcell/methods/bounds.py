@@ -237,7 +237,7 @@ def _by_nearest(
     points: Floats, k: int, weights: Floats | None, effort: _Effort
 ) -> tuple[float, bool]:
     """Return the sum of the least contribution of each record, and whether all were searched."""
-    progress.report("searching the nearest records")
+    progress.report("finding the nearest records")
     tree, n = grow_tree(points), len(points)
     leaves = int(max(2, min(len(tree.starts), effort.leaves / n)))
     firsts = range(0, n, _MOST_AT_ONCE)
@@ -248,7 +248,7 @@ def _by_nearest(
             for done, (share, cut) in enumerate(shares, start=1):
                 total += share
                 complete &= cut == 0
-                progress.report("searching the nearest records", done, len(firsts))
+                progress.report("finding the nearest records", done, len(firsts))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

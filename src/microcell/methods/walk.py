@@ -1,4 +1,4 @@
-"""Annealing of a table as a whole, in spatial order, by several threads in zones of their own.
+"""Annealing of a table as a whole, in spatial order, by several threads, each in its zone.
 
 Records lie in memory in the order of their cells along recursive bisections, and a walk tries those
 of a window at a time, so that what it needs stays in the cache of a core. Zones are drawn anew for
