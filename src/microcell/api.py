@@ -25,12 +25,13 @@ from microcell.model.manifest import (
     DominanceSection,
     Manifest,
     RecordsSection,
+    SuppressionSection,
 )
-from microcell.release import aggregate, enforce, order, prepare, requirements
+from microcell.release import aggregate, enforce, order, prepare, requirements, suppression
 from microcell.release import dependence as weighting
 from microcell.release import manifest as manifests
 from microcell.release import partition as partitioning
-from microcell.release.masking import mask_confidential
+from microcell.release.masking import has_random_masks, mask_confidential, measure_masks
 from microcell.release.prove import check_audited_limits, measure_information_loss, prove
 from microcell.release.publish import Release, check_outputs, check_report_names, write_reports
 from microcell.schema import draft, resolve
@@ -62,6 +63,7 @@ def anonymize(
     seed: int = 0,
     order_key: str | Path | None = None,
     missing: str = "error",
+    suppress: float | str | None = None,
     cells: bool | str = False,
     require: Mapping[str, float] | None = None,
     dependence: methods.Weights = 0.0,
@@ -99,6 +101,9 @@ def anonymize(
         How to handle records with a missing quasi-identifier: "error" rejects the table, "drop"
         leaves the records out and counts them, "impute" keeps them and publishes their cell's
         representative.
+    suppress
+        Share of the records that may be left out, such as 0.02 or "2%": those that cost most,
+        chosen together with the cells by their quasi-identifiers. The release states how many.
     cells
         True to also return cells that assign further records and can be saved: power cells of the
         same sizes as the method's cells. "balls" suits MDAV and V-MDAV; "lookup" cells contain the
@@ -157,6 +162,7 @@ def anonymize(
     if engine is not None or _is_dask(source):
         settings = {"k": k, "method": method, "seed": seed, "missing": missing}
         extras = {"cells": cells, "require": require, "blocks": blocks, "order_key": order_key}
+        extras |= {"suppress": suppression.as_share(suppress)}
         other = regression if regression != "linear" else None
         extras |= {"regression": other}
         settings |= {"dependence": dependence} | {name: on for name, on in extras.items() if on}
@@ -165,9 +171,16 @@ def anonymize(
     limits, kind = _check_options(
         k, method, missing, seed, options, dependence, regression, require, cells, blocks
     )
+    share = suppression.as_share(suppress)
     key = order.read_order_key(order_key)
     request = partitioning.Request(k, method, seed, options, dependence, regression)
-    prepared = prepare.prepare(source, schema, k=k, missing=missing, publish_cells=bool(kind))
+    prepared = prepare.encode_records(
+        source, schema, k=k, missing=missing, publish_cells=bool(kind)
+    )
+    prepared, suppressed = suppression.suppress(
+        prepared, share, k=k, seed=seed, publish_cells=bool(kind)
+    )
+    prepared = prepare.mask(prepared, key)
     demands = partitioning.resolve_limits(prepared, limits)
     request, grouping, merged = _find_cells(prepared, request, demands, kind, blocks)
     final = replace(grouping, partition=merged.partition)
@@ -188,7 +201,8 @@ def anonymize(
         prepared.original.names,
         k=final.partition.k,
         input=manifests.describe_table(prepared.original),
-        records=_describe_records(prepared, missing),
+        records=_describe_records(prepared, missing, suppressed),
+        suppression=suppressed,
         method=manifests.describe_method(method, final.partition, options),
         seed=int(seed),
         missing=missing,
@@ -202,7 +216,7 @@ def anonymize(
         **manifests.describe_people(prepared.schema, prepared.persons, prepared.table),
         blocks=final_blocks,
         information_loss=measure_information_loss(
-            prepared.table, merged.published, prepared.schema
+            prepared.original, merged.published, prepared.schema, prepared.rows
         ),
         seconds=round(perf_counter() - started, 3),
         order_key=key,
@@ -423,8 +437,8 @@ def audit(
     before = tables.read(original)
     after = tables.read(released)
     resolved = resolve.resolve(prepare.as_schema(schema), before)
-    before = mask_confidential(before, resolved)
     statement = manifests.find_manifest(manifest, after.origin.path)
+    unmasked, before = before, _mask(before, resolved, statement)
     escaped = statement is not None and bool(statement.formulas_escaped)
     if escaped:
         after = replace(tables.unescape_formulas(after), origin=after.origin)
@@ -453,9 +467,29 @@ def audit(
         analyses=analyses,
         by=by,
     )
+    if before is not unmasked and not brief:
+        rows = _released_rows(before, resolved, statement)
+        result = replace(result, masks=measure_masks(unmasked, before, resolved, rows))
     if statement is not None and manifests.was_read_differently(statement, before, after, result):
         return replace(result, warning=manifests.READ_DIFFERENTLY)
     return result
+
+
+def _mask(before: Table, schema: Schema, manifest: Manifest | None) -> Table:
+    """Mask the original as the release did."""
+    key = None if manifest is None else manifest.order_key
+    rows = _released_rows(before, schema, manifest) if has_random_masks(schema) else None
+    return mask_confidential(before, schema, rows, key)
+
+
+def _released_rows(before: Table, schema: Schema, manifest: Manifest | None) -> Integers:
+    """Return the rows that a release with this manifest contains; all, if they are not known."""
+    missing = "error" if manifest is None else manifest.missing or "error"
+    suppressed = () if manifest is None else manifest.suppressed_rows
+    try:
+        return prepare.released_rows(before, schema, missing, suppressed)
+    except DataError:  # the manifest belongs to another table
+        return np.arange(before.rows)
 
 
 def _is_dask(source: Any) -> bool:
@@ -560,9 +594,15 @@ def _make_cells(
     )
 
 
-def _describe_records(prepared: prepare.Prepared, missing: str) -> RecordsSection:
+def _describe_records(
+    prepared: prepare.Prepared, missing: str, suppressed: SuppressionSection | None
+) -> RecordsSection:
     return manifests.describe_records(
-        prepared.original.rows, prepared.table.rows, missing, prepared.n_missing
+        prepared.original.rows,
+        prepared.table.rows,
+        missing,
+        prepared.n_missing,
+        None if suppressed is None else suppressed.records,
     )
 
 
@@ -655,6 +695,7 @@ def _make_release(
         original=prepared.original,
         class_sizes=class_sizes,
         persons=prepared.persons,
+        mask_effects=prepared.mask_effects,
         sources=() if path is None else (path,),
         cells=_with_representatives(grouping.cells, published, grouping.partition, prepared.schema),
     )
@@ -692,7 +733,9 @@ def _match_rows(before: Table, after: Table, schema: Schema, manifest: Manifest)
     if not shuffled or manifest.survey is not None:
         return None
     try:
-        rows = prepare.released_rows(before, schema, manifest.missing or "error")
+        rows = prepare.released_rows(
+            before, schema, manifest.missing or "error", manifest.suppressed_rows
+        )
     except DataError:  # the manifest belongs to another table
         return None
     positions = order.row_order(prepare.take_rows(before, rows), manifest)

@@ -65,6 +65,8 @@ def follow(run, finding):
         options["require"] = {match[1]: int(match[2])}
     if advice.startswith("--missing drop"):
         options["missing"] = "drop"
+    if match := re.match(r"--suppress (\S+)", advice):
+        options["suppress"] = match[1].rstrip(",")
     if advice.startswith("Relax the limits of --require"):
         options.pop("require", None)
     if advice.startswith("Publish only one"):
@@ -221,6 +223,7 @@ CASES = {
         )
     ],
     "utility.category_lost": [few_of_a_group()],
+    "utility.records_left_out": [simple(options={"suppress": 0.1})],
     "utility.location_moved": [towns()],
     "utility.dominated_cells": [unequal_weights()],
     "data.amounts_as_text": [simple(keep=["fee"], fee=FEES)],

@@ -240,7 +240,7 @@ def test_messages_suggest_what_to_write():
     assert str(caught.value) == (
         "schema: columns.age.knd is not a known key. Did you mean kind? "
         "Known keys: role, kind, publish, weight, order, latitude, longitude, hierarchy, bands, "
-        "after, difference_of, sum_of, round, top, bottom."
+        "after, difference_of, sum_of, round, top, bottom, noise, swap, most_false, step."
     )
     with raises(OptionError, "schema.bad_file") as caught:
         run_from_toml('config_version = 1\nmissing = "zero"')

@@ -21,6 +21,7 @@ from microcell.measures.checks import RoleProblems
 from microcell.measures.classes import class_labels
 from microcell.measures.evaluate import evaluate
 from microcell.measures.evidence import Evidence
+from microcell.measures.left_out import left_out_groups
 from microcell.measures.registry import measures
 from microcell.measures.risk import check_population
 from microcell.measures.utility import ColumnLoss
@@ -169,6 +170,7 @@ def _for_people(
     moves = moved_km(evidence)
     return {
         "categories": all_categories(evidence),
+        "left_out": left_out_groups(evidence),
         "distances": {name: (float(km[50]), float(km[95])) for name, km in moves.items()},
         "moves": moves,
         "analyses": tuple(fit_analysis(evidence, text) for text in analyses),

@@ -32,6 +32,7 @@ from microcell.cli.options import (
     ReportFile,
     RowsArePeople,
     Strict,
+    Suppress,
     check_engine,
     parse_blocks,
     parse_dependence,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         ColumnSection,
         PersonSection,
         RequirementsSection,
+        SuppressionSection,
     )
 
 __all__ = ["ANONYMIZE_EXAMPLES", "ASSIGN_EXAMPLES", "anonymize", "assign"]
@@ -214,6 +216,7 @@ def anonymize(
         Literal["error", "drop", "impute"] | None,
         typer.Option(help="How to handle records with a missing quasi-identifier. Default: error."),
     ] = None,
+    suppress: Suppress = None,
     keep_order: Annotated[
         bool | None,
         typer.Option("--keep-order/--shuffle", help="Order of the rows. Default: --shuffle."),
@@ -251,6 +254,7 @@ def anonymize(
         "method": method,
         "seed": seed,
         "missing": missing,
+        "suppress": suppress,
         "dependence": parse_dependence(dependence),
         "regression": regression,
         "dominance": parse_dominance(dominance),
@@ -284,7 +288,7 @@ def anonymize(
     with messages.progress():
         release = release if engine_options else _publish(job, release)
     if json:
-        content = jsons.loads(release.manifest.updated(order_key=None).to_json())
+        content = jsons.loads(release.manifest.without_secrets().to_json())
         print_data(jsons.dumps(content | _finding_entries(findings), indent=2, ensure_ascii=False))
     messages.info(guarantee)
     messages.findings(findings)
@@ -434,7 +438,7 @@ def _check_outputs(job: _Job, sources: list[Path]) -> None:
 
 
 def _check_sources(run: Mapping[str, Any], engine_options: Mapping[str, Any]) -> None:
-    in_memory = ("cells", "keep_order", "escape_formulas", "blocks")
+    in_memory = ("cells", "keep_order", "escape_formulas", "blocks", "suppress")
     check_engine(engine_options, [name for name in in_memory if run[name]])
     path = run["input"]
     if not engine_options and (
@@ -458,7 +462,7 @@ def _settings(run: Mapping[str, Any], cells_kind: str | None) -> dict[str, Any]:
                 code="option.unknown",
                 option=name,
             )
-    names = ("method", "seed", "order_key", "missing", "dependence", "regression")
+    names = ("method", "seed", "order_key", "missing", "suppress", "dependence", "regression")
     settings: dict[str, Any] = {name: run[name] for name in names if run[name] is not None}
     if run["blocks"] is not None:
         settings["blocks"] = parse_blocks(str(run["blocks"]))
@@ -573,12 +577,22 @@ def _summarize(job: _Job, manifest: "Manifest") -> Iterator[tuple[str, str]]:
             "dropped",
             f"{records.dropped:,} of {count(records.read, 'record')}, for missing values",
         )
+    if manifest.suppression is not None:
+        yield "suppressed", _suppressed(manifest.suppression, records.read)
     if job.dry_run:
         yield "written", "nothing (dry run)"
         return
     yield "rows", manifest.row_order
     for label, path in job.outputs.items():
         yield label, str(path)
+
+
+def _suppressed(section: "SuppressionSection", n_read: int) -> str:
+    text = f"{section.records:,} of {count(n_read, 'record')}"
+    if not section.records:
+        return text
+    most = "no other choice saves more" if section.exact else "measured before the final search"
+    return f"{text}, which saves {percent(section.saved)} of the loss within cells ({most})"
 
 
 def _persons(section: "PersonSection") -> str:
@@ -623,7 +637,8 @@ def _columns_by_treatment(columns: "Mapping[str, ColumnSection]") -> dict[str, l
     for name, column in columns.items():
         if column.role != "quasi":
             removed = column.role in ("identifier", "person", "drop")
-            masked = (column.round, column.top, column.bottom) != (None, None, None)
+            masks = (column.round, column.top, column.bottom, column.noise, column.swap)
+            masked = any(mask is not None for mask in masks)
             treatment = "removed" if removed else "masked" if masked else "unchanged"
             groups.setdefault(treatment, []).append(name)
     return groups

@@ -494,7 +494,7 @@ def finish(
             overwrite=force,
         )
     if json:
-        print_data(release.manifest.updated(order_key=None).to_json())
+        print_data(release.manifest.without_secrets().to_json())
     messages.info(release.guarantee)
     outputs = {
         "table": output,

@@ -40,6 +40,7 @@ __all__ = [
     "Settings",
     "Sizes",
     "Strict",
+    "Suppress",
     "SurveyCellsFile",
     "check_directions",
     "check_engine",
@@ -153,6 +154,15 @@ OrderKey = Annotated[
         help="Key of the row order, to write the same file again: the manifest of the earlier "
         "release, or 32 hexadecimal digits (other users of the machine may see those). Default: "
         "a new random key.",
+        show_default=False,
+    ),
+]
+Suppress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Share of the records that may be left out, such as 2% or 0.02: those that cost most, "
+        "chosen together with the cells. Default: none.",
         show_default=False,
     ),
 ]

@@ -154,7 +154,7 @@ def collect(
         _write_rejected(rejected, result.rejected)
         messages.facts([("rejected", f"{len(result.rejected):,}, listed in {rejected}")])
     if json:
-        print_data(result.manifest.updated(order_key=None).to_json())
+        print_data(result.manifest.without_secrets().to_json())
     messages.facts(_collection_facts(result, output, report, certificate))
 
 

@@ -97,7 +97,7 @@ MACROCELL = 200_000
 MIN_MACROCELL = 100
 SEAMS = 2
 
-_UNSUPPORTED = ("cells", "blocks", "regression")
+_UNSUPPORTED = ("cells", "blocks", "regression", "suppress")
 """Options of anonymize that are not supported for data sets."""
 
 

@@ -66,14 +66,15 @@ def homogeneous_classes(case: Case) -> Iterator[Observation]:
     meaning="A confidential number or date is published unchanged, and many people are alone with "
     "their value. Anyone who knows the value from elsewhere, such as an exact salary, finds the "
     "record.",
-    advice="Round the column (`round = 100` in the schema), make it a quasi-identifier, or drop "
-    "it.",
+    advice="Round the column (`round = 100` in the schema), add `noise` or `swap` its values, make "
+    "it a quasi-identifier, or drop it.",
     published_only=True,
 )
 def exact_values(case: Case) -> Iterator[Observation]:
+    masked = {item.name for item in case.evidence.schema.confidential if item.is_randomized}
     for column in case.evidence.confidential:
         values = column.values
-        if not (values.is_number or values.is_time):
+        if not (values.is_number or values.is_time) or column.name in masked:
             continue
         alone = alone_with(case, column)
         if alone.share < _EXACT or alone.people < 2:
@@ -81,7 +82,10 @@ def exact_values(case: Case) -> Iterator[Observation]:
         advice = f'[columns.{column.name}] role = "quasi"'
         if values.is_number:
             step = _sufficient_step(column.values.reals(), column.persons)
-            advice = f'[columns.{column.name}] round = {step:g}, or role = "quasi"'
+            advice = (
+                f"[columns.{column.name}] round = {step:g}, or noise = 0.05, or swap = 0.05, "
+                'or role = "quasi"'
+            )
         yield Observation(
             f"{describe_alone(alone, case.noun)} alone with their exact value of "
             f"{column.name!r}, which is published unchanged.",

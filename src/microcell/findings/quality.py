@@ -10,6 +10,7 @@ from microcell.findings.registry import Case, Observation, percent, rule
 from microcell.kinds.location import LocationPair
 from microcell.measures.classes import combine, people_by_category
 from microcell.measures.evidence import Evidence
+from microcell.measures.left_out import left_out_groups
 from microcell.measures.pairs import NamedCategories
 from microcell.measures.utility import information_loss
 from microcell.model import Floats, Integers
@@ -170,9 +171,11 @@ def category_shares(column: NamedCategories, persons: Integers | None) -> tuple[
     n_codes = len(column.names)
     right = np.where(column.before == column.after, column.before, -1)
     covered = column.covered if column.covered is not None else np.zeros(len(right), np.bool_)
-    before, kept, after, coarse = (
+    in_a_group = np.where(covered, column.before, -1)
+    no_value = np.where(column.after < 0, column.before, -1)
+    before, kept, after, coarse, withheld = (
         people_by_category(codes, persons, n_codes)
-        for codes in (column.before, right, column.after, np.where(covered, column.before, -1))
+        for codes in (column.before, right, column.after, in_a_group, no_value)
     )
     return tuple(
         CategoryShare(
@@ -182,6 +185,7 @@ def category_shares(column: NamedCategories, persons: Integers | None) -> tuple[
             int(kept[code]),
             int(after[code]),
             int(coarse[code]),
+            int(withheld[code]),
         )
         for code in np.argsort(before, kind="stable").tolist()
         if before[code]
@@ -275,6 +279,42 @@ def _category_advice(name: str, weight: float, n_possible: int, n_lost: int, k: 
     return (
         f"[columns.{name}] weight = {4 * weight:g} (microcell explore --weights tries others), or "
         f'role = "strata"{f". {below}" if n_possible < n_lost else ""}'
+    )
+
+
+@rule(
+    "utility.records_left_out",
+    severity="warning",
+    title="Records were left out",
+    meaning="Complete records are missing from the release because they cost most (`suppress`). "
+    "Results then hold for the people who remain. If people of one group are left out clearly more "
+    "often than others, the finding is a warning, otherwise a note.",
+    advice="Allow a smaller share (`--suppress`), or none.",
+)
+def records_left_out(case: Case) -> Iterator[Observation]:
+    evidence = case.evidence
+    if evidence.pairs is None or not len(evidence.columns.left_out):
+        return
+    n_out = len(evidence.columns.left_out)
+    n_all = n_out + evidence.released.rows
+    groups = [item for item in left_out_groups(evidence) if item.more]
+    hit = [item for item in groups if item.quasi]
+    names = tuple(dict.fromkeys(item.column for item in groups))
+    clause = ""
+    if groups:
+        listing = ", ".join(map(repr, names))
+        clause = f"; {count(len(groups), 'group')} by {listing} clearly more often than others"
+    yield Observation(
+        f"{count(n_out, 'record')} ({percent(n_out / n_all)}) {'was' if n_out == 1 else 'were'} "
+        f"left out because of the cost of keeping {'it' if n_out == 1 else 'them'}{clause}.",
+        "--suppress 0, or a smaller share",
+        {"records": n_out, "share": n_out / n_all, "groups": len(groups)},
+        names,
+        tuple(
+            f"{item.column} {item.name}: {item.left_out:,} of {count(item.people, case.noun)}"
+            for item in groups[:_SHOWN]
+        ),
+        severity=None if hit else "note",
     )
 
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+import numpy as np
+
 from microcell import auditing, encoding, methods, progress
 from microcell.errors import OptionError
 from microcell.increments.limits import searching_release
@@ -74,7 +76,7 @@ def build_release(
         published, schema, k=k, n_rows=table.rows, limits=state.limits, persons=persons
     )
     loss = methods.distortion(encoded.matrix, partition.labels, weights=encoded.weights)
-    information_loss = measure_information_loss(table, published, schema)
+    information_loss = measure_information_loss(table, published, schema, np.arange(table.rows))
     elapsed = sum(batch.seconds for batch in state.batches) + perf_counter() - started
     manifest = manifests.build_manifest(
         schema,

@@ -18,10 +18,16 @@ from microcell.kinds.values import Storage
 if TYPE_CHECKING:
     from microcell.kinds.base import Kind
 
-__all__ = ["KINDS", "Column", "EncodedColumn", "Layout", "kind_of"]
+__all__ = ["CALENDAR_STEPS", "KINDS", "Column", "EncodedColumn", "Layout", "kind_of"]
 
 KINDS: dict[str, "Kind"] = {}
 """Every kind of column by its name, filled when :mod:`microcell.kinds` is imported."""
+
+
+CALENDAR_STEPS = ("day", "month", "quarter", "year", "decade")
+"""Resolutions of published ranges of dates."""
+
+_STEPS = "day, month, quarter, year or decade"
 
 
 @dataclass(frozen=True)
@@ -40,11 +46,20 @@ class Column:
         numeric, ordinal, nominal, code (such as postal codes), hierarchy, datetime or location.
         Detected from the column's type if omitted.
     publish
-        What each cell publishes. numeric: mean, median or range; ordinal: median; nominal: mode;
+        What each cell publishes. numeric: mean, median or range; ordinal: median; nominal: mode
+        or set;
         code: prefix; hierarchy: ancestor (the smallest group that contains all members) or set (up
-        to three values, such as "asthma or diabetes"); datetime and location: mean.
+        to three values, such as "asthma or diabetes"); datetime: mean or range; location:
+        mean.
     weight
         Factor applied to the column's squared distances.
+    most_false
+        For a nominal column that publishes the mode: a cell in which that is false for more than
+        this share of its members publishes the set of its values instead, if these are at most
+        three, and otherwise a missing value.
+    step
+        With publish = "range": the resolution of the bounds, which are rounded outward: a number,
+        or day, month, quarter, year or decade for dates.
     order
         Categories of an ordinal column, lowest first.
     latitude, longitude
@@ -68,6 +83,12 @@ class Column:
         nobody.
     top, bottom
         For a confidential number: publish larger values as ``top``, smaller ones as ``bottom``.
+    noise
+        For a confidential number: add random noise whose variance is this share of the column's.
+        Means, variances and the covariances of columns with the same share are kept.
+    swap
+        For a confidential number: exchange values whose ranks differ by at most this share of the
+        records.
 
     Examples
     --------
@@ -90,6 +111,10 @@ class Column:
     round: float | None = None
     top: float | None = None
     bottom: float | None = None
+    noise: float | None = None
+    swap: float | None = None
+    most_false: float | None = None
+    step: float | str | None = None
 
     __repr__ = record_repr
     _repr_html_ = record_html
@@ -107,6 +132,7 @@ class Column:
         self._check_publish()
         self._check_relations()
         self._check_masks()
+        self._check_truth()
         if not (
             isinstance(self.weight, (int, float)) and isfinite(self.weight) and self.weight > 0
         ):
@@ -215,8 +241,14 @@ class Column:
     @property
     def masks(self) -> dict[str, float]:
         """How a confidential number is changed before it is published, by name of the field."""
-        fields = {"bottom": self.bottom, "top": self.top, "round": self.round}
+        names = ("noise", "swap", "bottom", "top", "round")
+        fields = {name: getattr(self, name) for name in names}
         return {name: value for name, value in fields.items() if value is not None}
+
+    @property
+    def is_randomized(self) -> bool:
+        """True if the column is masked by noise or by swapping."""
+        return self.noise is not None or self.swap is not None
 
     def _check_masks(self) -> None:
         problem, field = "", "round"
@@ -226,9 +258,42 @@ class Column:
                 problem, field = f"{name} must be a number", name
         if not problem and self.round is not None and self.round <= 0:
             problem = "round must be a positive number"
+        for name in ("noise", "swap"):
+            share = self.masks.get(name)
+            if not problem and share is not None and not 0 < share <= 1:
+                problem, field = f"{name} must be a share above 0 and at most 1", name
+        if not problem and self.noise is not None and self.swap is not None:
+            problem, field = "noise and swap cannot be combined. Keep one of them", "swap"
         if not problem and self.top is not None and self.bottom is not None:
             field = "top"
             problem = "top must be larger than bottom" if self.top <= self.bottom else ""
+        if problem:
+            raise SchemaError(
+                f"Column {self.name!r}: {problem}.",
+                code="schema.invalid",
+                column=self.name,
+                field=field,
+            )
+
+    def _check_truth(self) -> None:
+        problem, field = "", "most_false"
+        if self.most_false is not None:
+            is_number = isinstance(self.most_false, (int, float))
+            if not is_number or isinstance(self.most_false, bool) or not 0 <= self.most_false < 1:
+                problem = "most_false must be a share of at least 0 and below 1"
+            elif self.kind not in (None, "nominal") or self.publish not in (None, "mode"):
+                problem = "most_false is only valid for nominal columns that publish the mode"
+        if self.step is not None and not problem:
+            field = "step"
+            if self.publish != "range":
+                problem = "step is only valid with publish = 'range'"
+            elif isinstance(self.step, str):
+                dates = self.kind in (None, "datetime") and self.step in CALENDAR_STEPS
+                problem = "" if dates else f"step must be a number, or for dates {_STEPS}"
+            elif isinstance(self.step, bool) or not isfinite(self.step) or self.step <= 0:
+                problem = f"step must be a positive number, or for dates {_STEPS}"
+            elif self.kind == "datetime":
+                problem = f"the step of dates must be {_STEPS}"
         if problem:
             raise SchemaError(
                 f"Column {self.name!r}: {problem}.",

@@ -20,19 +20,16 @@ from microcell.kinds.losses import Loss, shared_loss
 from microcell.kinds.names import CategoricalKind, CategoryPair, count_unknown
 from microcell.kinds.pairs import Categories, ColumnPair, covered
 from microcell.kinds.rounding import step_above
-from microcell.kinds.sets import check_separator, join, members, names_by_cell
+from microcell.kinds.sets import MAX_SET, check_separator, join, members, names_by_cell
 from microcell.kinds.values import NANOSECONDS, Representatives, Storage, Values
 
-__all__ = ["MAX_SET", "HierarchyKind", "fit_tree", "value_labels"]
+__all__ = ["HierarchyKind", "fit_tree", "value_labels"]
 
 MAX_DIMENSIONS = 1000
 """Largest number of groups in use."""
 
 MAX_WITH_VALUES = 200
 """With more values and groups than this, only groups become dimensions, for speed."""
-
-MAX_SET = 3
-"""A cell with more values publishes their smallest common group instead of the set."""
 
 
 @register

@@ -23,6 +23,7 @@ from microcell.kinds.pairs import (
     Quantity,
     points_per_record,
     read_numbers,
+    with_left_out,
 )
 from microcell.kinds.rounding import round_centre, round_scale
 from microcell.kinds.values import Representatives, Storage, Values
@@ -128,7 +129,8 @@ class LocationPair(ColumnPair):
         yield self.longitude.quantity(rows)
 
     def loss(self, rows: Integers, weights: Floats) -> Loss:
-        return chord_loss(self.before[rows], self.after, weights)
+        before = self.before[rows]
+        return chord_loss(before, with_left_out(before, self.after), weights)
 
     def histograms(self) -> Iterator[Histogram]:
         for numbers in (self.latitude, self.longitude):

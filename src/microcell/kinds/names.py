@@ -20,6 +20,7 @@ from microcell.kinds.pairs import (
     count_names,
     indicator_coordinates,
     indicator_points,
+    with_left_out,
 )
 from microcell.kinds.rounding import round_centre, round_scale
 from microcell.kinds.values import Values
@@ -85,7 +86,8 @@ class CategoryPair(ColumnPair):
     def loss(self, rows: Integers, weights: Floats) -> Loss:
         reading = self.reading
         before = reading.before[rows]
-        return self.kind.loss(self.column, before, reading.after, weights, names=reading.names)
+        after = with_left_out(before, reading.after)
+        return self.kind.loss(self.column, before, after, weights, names=reading.names)
 
     def histograms(self) -> Iterator[Histogram]:
         return count_names(self.column.name, self.reading)

@@ -14,7 +14,7 @@ from microcell.kinds.groups import Groups
 from microcell.kinds.losses import Loss, category_loss, shared_loss
 from microcell.kinds.names import CategoricalKind, CategoryPair, count_unknown, positions_of
 from microcell.kinds.pairs import ColumnPair, covered, read_categories
-from microcell.kinds.sets import check_separator, join, members, names_by_cell
+from microcell.kinds.sets import MAX_SET, check_separator, join, members, names_by_cell
 from microcell.kinds.values import NUMBER_STORAGES, Representatives, Storage, Values
 
 __all__ = ["NominalKind", "has_too_many", "indicator_height"]
@@ -24,6 +24,9 @@ MAX_CATEGORIES = 1000
 
 _ALWAYS_ALLOWED = 50
 """This many categories are always allowed; more may be at most half the number of records."""
+
+_SLACK = 1e-9
+"""Tolerance for rounding errors in a share of the members."""
 
 _BLOCK = 1 << 16
 """Number of rows whose indicators are written at a time, to avoid a second full matrix."""
@@ -52,7 +55,7 @@ class NominalKind(CategoricalKind):
     max_dimensions = None
 
     def resolve(self, column: Column, values: Values) -> Column:
-        if column.publish == "set":
+        if _publishes_sets(column):
             check_separator(column.name, values.factorize()[1])
         return super().resolve(column, values)
 
@@ -141,7 +144,7 @@ class NominalKind(CategoricalKind):
         *,
         names: Sequence[str],
     ) -> Loss:
-        if column.publish != "set":
+        if not _publishes_sets(column):
             return category_loss(before, after, weights)
         distinct = {names[code] for code in np.unique(before[before >= 0]).tolist()}
 
@@ -166,12 +169,16 @@ class NominalKind(CategoricalKind):
         best = np.lexsort((distinct, -totals, cell))
         if len(best):
             best = best[np.r_[True, cell[best][1:] != cell[best][:-1]]]
+        if column.most_false is not None:
+            modes = codes[present[first[best]]]
+            reading = self.read(column.parts, values)
+            return [_limit_false(column.most_false, reading, groups, cell[best], modes, names)]
         return [groups.from_rows(present[first[best]], cell[best])]
 
     def pair(
         self, column: Column, original: Sequence[Values], released: Sequence[Values]
     ) -> ColumnPair:
-        pair = _SetPair if column.publish == "set" else CategoryPair
+        pair = _SetPair if _publishes_sets(column) else CategoryPair
         return pair(column, self, read_categories(column.name, original[0], released[0]))
 
     def _name_problems(self, fitted: EncodedColumn) -> Iterator[str]:
@@ -222,6 +229,39 @@ def _alternatives(storage: Storage) -> tuple[tuple[str, ...], str]:
     if storage == "text":
         return ("code", "ordinal"), " (if it contains dates, write them as YYYY-MM-DD)"
     return ("datetime", "ordinal"), ""
+
+
+def _publishes_sets(column: Column) -> bool:
+    return column.publish == "set" or column.most_false is not None
+
+
+def _limit_false(
+    most: float,
+    reading: Reading,
+    groups: Groups,
+    cells: Integers,
+    modes: Integers,
+    mode_names: Sequence[str],
+) -> Representatives:
+    """Publish the mode where it is false for few members, otherwise a small set, or nothing."""
+    codes, names = reading.codes, reading.names
+    position = {name: at for at, name in enumerate(names)}
+    mode = np.full(groups.count, -1, dtype=np.int64)
+    mode[cells] = [position[mode_names[code]] for code in modes.tolist()]
+    present = codes >= 0
+    false = present & (codes != mode[groups.labels])
+    counts = np.bincount(groups.labels[present], minlength=groups.count)
+    wrong = np.bincount(groups.labels[false], minlength=groups.count)
+    texts = np.full(groups.count, "", dtype=object)
+    missing = counts == 0
+    for label, members_of_cell in names_by_cell(reading, groups):
+        if wrong[label] <= most * counts[label] + _SLACK:
+            texts[label] = names[mode[label]]
+        elif len(members_of_cell) <= MAX_SET:
+            texts[label] = join(members_of_cell)
+        else:
+            missing[label] = True
+    return Representatives("text", texts, missing)
 
 
 def _represent_sets(reading: Reading, groups: Groups) -> Representatives:

@@ -15,7 +15,13 @@ from microcell.kinds.base import FARTHEST, Kind, Reading, check_finite, register
 from microcell.kinds.column import Column, EncodedColumn, Layout
 from microcell.kinds.groups import Groups, half_differences, in_column_type, precision
 from microcell.kinds.pairs import ColumnPair, LinePair, read_numbers, read_quantity, scale_of
-from microcell.kinds.rounding import column_step, range_text, round_centre, round_scale
+from microcell.kinds.rounding import (
+    chosen_range_text,
+    column_step,
+    range_text,
+    round_centre,
+    round_scale,
+)
 from microcell.kinds.values import NANOSECONDS, Representatives, Storage, Values
 
 __all__ = ["NumericKind", "check_numbers", "scale_exponent", "write_coordinates"]
@@ -73,6 +79,8 @@ class NumericKind(Kind):
     def represent(
         self, column: Column, values: Sequence[Values], groups: Groups
     ) -> list[Representatives]:
+        if column.step is not None:
+            return [_range_at(float(column.step), values[0], groups)]
         return [_REPRESENT[str(column.publish)](values[0], groups)]
 
     def precision(self, values: Sequence[Values]) -> float:
@@ -256,6 +264,15 @@ def _range(values: Values, groups: Groups) -> Representatives:
     else:
         bounds = zip(low.tolist(), high.tolist(), strict=True)
         texts = [range_text(a, b, step) for a, b in bounds]
+    return Representatives("text", np.array(texts, dtype=object), missing)
+
+
+def _range_at(step: float, values: Values, groups: Groups) -> Representatives:
+    """Publish ranges with bounds at a chosen resolution."""
+    _, missing = groups.totals(values.missing)
+    low, high = groups.extremes(values.data + 0, values.missing)
+    bounds = zip(low.tolist(), high.tolist(), strict=True)
+    texts = [chosen_range_text(a, b, step) for a, b in bounds]
     return Representatives("text", np.array(texts, dtype=object), missing)
 
 

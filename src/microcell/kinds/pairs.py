@@ -5,8 +5,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, sqrt
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from microcell.errors import DataError, SchemaError
 from microcell.kernels.arrays import Floats, Integers, Mask
@@ -40,10 +42,15 @@ __all__ = [
     "read_numbers",
     "read_quantity",
     "scale_of",
+    "with_left_out",
 ]
+
+T = TypeVar("T", np.float64, np.int64)
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _RANGE = re.compile(rf"\s*({_NUMBER})(?:(?:\s*[-\u2013]\s*|\s+to\s+)({_NUMBER}))?\s*")
+
+_DATES = re.compile(r"\s*(-?\d{4,}-\d\d-\d\d) to (-?\d{4,}-\d\d-\d\d)\s*")
 
 _INTERVALS = 20
 """Approximate number of intervals of a histogram."""
@@ -194,7 +201,11 @@ class ColumnPair(ABC):
 
     @abstractmethod
     def loss(self, rows: Integers, weights: Floats) -> Loss:
-        """Return the information loss of the matched records."""
+        """Return the information loss of the matched records.
+
+        Rows beyond those of the release were left out. They lose nothing, but count in the
+        baseline, so that the loss is relative to the original whatever was left out.
+        """
 
     @abstractmethod
     def histograms(self) -> Iterator[Histogram]:
@@ -207,6 +218,17 @@ class ColumnPair(ABC):
     @abstractmethod
     def coordinates(self, before_rows: Integers, after_rows: Integers) -> Coordinates:
         """Return the coordinates of some records for a projection, on any scale."""
+
+
+def with_left_out(before: NDArray[T], after: NDArray[T]) -> NDArray[T]:
+    """Return the published values, followed by the original ones of records left out.
+
+    Examples
+    --------
+    >>> with_left_out(np.array([1.0, 2.0, 9.0]), np.array([1.5, 1.5]))
+    array([1.5, 1.5, 9. ])
+    """
+    return np.concatenate((after, before[len(after) :]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +245,8 @@ class LinePair(ColumnPair):
         yield self.numbers.quantity(rows)
 
     def loss(self, rows: Integers, weights: Floats) -> Loss:
-        return squared_loss(self.numbers.before[rows], self.numbers.after, weights)
+        before = self.numbers.before[rows]
+        return squared_loss(before, with_left_out(before, self.numbers.after), weights)
 
     def histograms(self) -> Iterator[Histogram]:
         histogram = self.numbers.histogram()
@@ -269,8 +292,13 @@ def read_numbers(name: str, original: Values, released: Values) -> Numbers:
     origin = _origin(original, released)
     before = _shift(name, original, origin, "original")
     unreadable = 0
-    if released.storage == "text" and original.storage not in TIME_FAMILY:
-        midpoints = np.array([_midpoint(text) for text in released.categories], dtype=np.float64)
+    dates = original.storage in ("date", "datetime")
+    if released.storage == "text" and (dates or original.storage not in TIME_FAMILY):
+        unit = original.unit if dates else None
+        middle = [
+            _middle_day(text, unit) if unit else _midpoint(text) for text in released.categories
+        ]
+        midpoints = np.array(middle, dtype=np.float64)
         codes, _ = released.factorize()
         after = np.append(midpoints - origin, np.nan)[codes]
         unreadable = int((np.isnan(after) & ~released.missing).sum())
@@ -373,6 +401,18 @@ def _midpoint(text: str) -> float:
     low, high = float(match[1]), float(match[2] or match[1])
     midpoint = low / 2 + high / 2
     return midpoint if isfinite(midpoint) else np.nan
+
+
+def _middle_day(text: str, unit: str) -> float:
+    """Return the middle of a published range of dates in a unit, NaN if it is not one."""
+    match = _DATES.fullmatch(text)
+    if match is None:
+        return np.nan
+    try:
+        first, last = (np.datetime64(day, "D").astype(np.int64) for day in match.groups())
+    except ValueError:
+        return np.nan
+    return float((first + last) / 2 * (NANOSECONDS["D"] / NANOSECONDS[unit]))
 
 
 def _edges(numbers: Floats, *, whole: bool) -> Floats:

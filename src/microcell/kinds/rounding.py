@@ -1,6 +1,7 @@
 """Round numbers: bounds of published ranges, and the scale and centre of a published encoding."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor, log10
 
@@ -8,7 +9,15 @@ import numpy as np
 
 from microcell.kernels.arrays import Floats
 
-__all__ = ["Step", "column_step", "range_text", "round_centre", "round_scale", "step_above"]
+__all__ = [
+    "Step",
+    "chosen_range_text",
+    "column_step",
+    "range_text",
+    "round_centre",
+    "round_scale",
+    "step_above",
+]
 
 _COLUMN_PARTS = 10
 """A column's step is at least its interquartile range divided by this number."""
@@ -101,6 +110,28 @@ def range_text(low: float, high: float, step: Step) -> str:
     first = floor(Fraction(str(low)) / used.size)
     last = max(ceil(Fraction(str(high)) / used.size), first + 1)
     return (" to " if first < 0 else "-").join((used.text(first), used.text(last)))
+
+
+def chosen_range_text(low: float, high: float, step: float) -> str:
+    """Write a range that contains both numbers, rounded outward to multiples of a chosen step.
+
+    Examples
+    --------
+    >>> chosen_range_text(31, 34, 10), chosen_range_text(30, 30, 5)
+    ('30-40', '30-35')
+    >>> chosen_range_text(-0.3, 1, 0.25)
+    '-0.5 to 1'
+    """
+    size = Fraction(repr(step))
+    first = floor(Fraction(str(low)) / size)
+    last = max(ceil(Fraction(str(high)) / size), first + 1)
+    words = (_decimal_text(first * Decimal(repr(step))), _decimal_text(last * Decimal(repr(step))))
+    return (" to " if first < 0 else "-").join(words)
+
+
+def _decimal_text(number: Decimal) -> str:
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def round_scale(scale: float) -> float:

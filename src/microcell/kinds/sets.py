@@ -8,9 +8,12 @@ from microcell.errors import SchemaError
 from microcell.kinds.base import Reading
 from microcell.kinds.groups import Groups
 
-__all__ = ["SEPARATOR", "check_separator", "join", "members", "names_by_cell"]
+__all__ = ["MAX_SET", "SEPARATOR", "check_separator", "join", "members", "names_by_cell"]
 
 SEPARATOR = " or "
+
+MAX_SET = 3
+"""Largest number of values of a set that is published in place of a group or a false value."""
 
 
 def join(names: Iterable[str]) -> str:

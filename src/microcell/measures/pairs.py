@@ -93,6 +93,18 @@ class ColumnPairs:
         )
 
     @cached_property
+    def left_out(self) -> Integers:
+        """Rows of the original that are not published although no quasi-identifier is missing."""
+        complete = np.ones(self.original.rows, dtype=np.bool_)
+        complete[self.rows] = False
+        for parts in self.original.read(self.schema.quasi):
+            for values in parts:
+                complete &= ~values.missing
+        for name in self.schema.person:
+            complete &= ~self.original.columns[name].missing
+        return np.flatnonzero(complete)
+
+    @cached_property
     def weights(self) -> Floats:
         """The sampling weight of each published record, at most 1."""
         return record_weights(self.original, self.schema)[self.rows]

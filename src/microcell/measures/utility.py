@@ -30,7 +30,7 @@ import numpy as np
 from microcell.kinds.losses import Loss, centre, standardize
 from microcell.kinds.pairs import Quantity
 from microcell.measures.confidential import ConfidentialColumn
-from microcell.measures.pairs import ColumnPairs, Quantities
+from microcell.measures.pairs import ColumnPairs, Quantities, record_weights
 from microcell.measures.registry import Value, measure
 from microcell.model import Column, Correlations, Floats, Mask, Quantiles
 from microcell.progress import report
@@ -72,9 +72,16 @@ class ColumnLoss:
 
 
 def column_losses(columns: ColumnPairs) -> tuple[ColumnLoss, ...]:
-    """Compute the information loss of each quasi-identifier of the matched records."""
+    """Compute the information loss of each quasi-identifier of the matched records.
+
+    It is relative to all complete records of the original, also to those that were left out.
+    """
     report("comparing columns")
-    losses = [pair.loss(columns.rows, columns.weights) for pair in columns.quasi]
+    rows, weights = columns.rows, columns.weights
+    if len(columns.left_out):
+        rows = np.concatenate((rows, columns.left_out))
+        weights = record_weights(columns.original, columns.schema)[rows]
+    losses = [pair.loss(rows, weights) for pair in columns.quasi]
     unreadable = [pair.unreadable for pair in columns.quasi]
     return weigh_losses([pair.column for pair in columns.quasi], losses, unreadable)
 

@@ -37,6 +37,7 @@ from microcell.methods.persons import as_persons, collapse, person_rule
 from microcell.methods.quantization import Quantization, pcl, power_cells
 from microcell.methods.registry import METHODS, REQUESTED, Method, select
 from microcell.methods.search import ROUNDS, compact, refine_labels
+from microcell.methods.suppression import LeftOut, leave_out
 from microcell.model import Floats, Integers, Partition
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "REGRESSIONS",
     "REQUESTED",
     "Bound",
+    "LeftOut",
     "Method",
     "Quantization",
     "Weights",
@@ -66,6 +68,7 @@ __all__ = [
     "distortion",
     "extend",
     "fit_regression",
+    "leave_out",
     "lower_bound",
     "merge_short_cells",
     "neighbourhood",

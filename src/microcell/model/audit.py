@@ -30,6 +30,8 @@ __all__ = [
     "Comparison",
     "Correlations",
     "GroupMean",
+    "LeftOutGroup",
+    "MaskEffect",
     "Measure",
     "Projection",
     "Quantiles",
@@ -169,7 +171,7 @@ class CategoryShare:
 
     ``kept`` of the ``people`` are published with their true category; ``published`` is the number
     of people published with this category, rightly or wrongly. ``coarse`` people are published with
-    a group or set that contains it.
+    a group or set that contains it, and ``withheld`` people with a missing value.
     """
 
     column: str
@@ -178,6 +180,12 @@ class CategoryShare:
     kept: int
     published: int
     coarse: int = 0
+    withheld: int = 0
+
+    @property
+    def false(self) -> int:
+        """Number of the people who are published with another category, group or set."""
+        return self.people - self.kept - self.coarse - self.withheld
 
     @property
     def true_share(self) -> float:
@@ -191,6 +199,53 @@ class CategoryShare:
 
     def __repr__(self) -> str:
         return short_repr(self, self.column, people=self.people, kept=self.kept)
+
+
+@dataclass(frozen=True, repr=False)
+class LeftOutGroup:
+    """A group of people of whom records were left out.
+
+    ``people`` were in the original, and records of ``left_out`` of them were left out. ``more`` is
+    true if that is clearly more often than elsewhere. ``quasi`` is false for groups by a
+    confidential column.
+    """
+
+    column: str
+    name: str
+    people: int
+    left_out: int
+    more: bool
+    quasi: bool = True
+
+    @property
+    def share(self) -> float:
+        """Share of the people of whom records were left out."""
+        return self.left_out / self.people
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.column, people=self.people, left_out=self.left_out)
+
+
+@dataclass(frozen=True, repr=False)
+class MaskEffect:
+    """What masking does to a confidential column.
+
+    ``masks`` are the fields of the schema. ``changed`` is the share of values that differ from the
+    original. ``mean`` and ``absolute`` are the change of the mean and the mean absolute change of
+    a value, in standard deviations; ``deviation`` is the relative change of the standard deviation,
+    and ``correlation`` the largest change of a correlation with another number.
+    """
+
+    column: str
+    masks: tuple[str, ...]
+    changed: float
+    mean: float
+    deviation: float
+    absolute: float
+    correlation: float
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.column, *self.masks)
 
 
 @dataclass(frozen=True, repr=False)
@@ -285,6 +340,10 @@ class Audit:
         The columns that identify people; none if every record counts as a person.
     categories
         What became of each category of the nominal quasi-identifiers.
+    left_out
+        From which groups the complete records are that the release leaves out.
+    masks
+        What masking does to each masked confidential column.
     distances
         Median and 95th percentile, in kilometres, by which each location moved.
     moves
@@ -320,6 +379,8 @@ class Audit:
     person: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     categories: tuple[CategoryShare, ...] = ()
+    left_out: tuple[LeftOutGroup, ...] = ()
+    masks: tuple[MaskEffect, ...] = ()
     distances: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     moves: Mapping[str, Floats] = field(default_factory=dict)
     analyses: tuple[Analysis, ...] = ()

@@ -37,6 +37,7 @@ __all__ = [
     "RecordsSection",
     "RequirementsSection",
     "Section",
+    "SuppressionSection",
     "SurveySection",
     "TableFailureSection",
     "TableSection",
@@ -120,6 +121,22 @@ class ColumnSection(Section):
     bottom: float | None = Field(
         default=None, description="Smallest published value of a confidential number."
     )
+    noise: float | None = Field(
+        default=None,
+        description="Variance of the noise added to a confidential number, as a share of the "
+        "column's variance.",
+    )
+    swap: float | None = Field(
+        default=None,
+        description="Largest difference of ranks, as a share of the records, of exchanged values.",
+    )
+    most_false: float | None = Field(
+        default=None,
+        description="Largest share of a cell's members for whom its published mode may be false.",
+    )
+    step: float | str | None = Field(
+        default=None, description="Resolution of the bounds of published ranges."
+    )
     hierarchy: str | None = Field(
         default=None, description="Hierarchy of the values: its name, or the widths of bands."
     )
@@ -146,11 +163,14 @@ class FileSection(Section):
 
 
 class RecordsSection(Section):
-    """Number of records at each step: read = released + dropped."""
+    """Number of records at each step: read = released + dropped + suppressed."""
 
     read: int = Field(description="Records in the original table.")
     released: int = Field(description="Records in the release.")
     dropped: int = Field(description="Records left out because of missing quasi-identifiers.")
+    suppressed: int | None = Field(
+        default=None, description="Records left out because they cost most."
+    )
     imputed: int | None = Field(
         default=None, description="Missing values of quasi-identifiers that were imputed."
     )
@@ -175,6 +195,23 @@ class CellsSection(Section):
     )
     macrocells: int | None = Field(
         default=None, description="Number of parts of a data set that were partitioned separately."
+    )
+
+
+class SuppressionSection(Section):
+    """Records left out because they cost most."""
+
+    share: float = Field(description="Largest share of the records that could be left out.")
+    records: int = Field(description="Number of records left out.")
+    saved: float = Field(
+        description="Share of the sum of squares within cells that this saves, measured on the "
+        "scale of all records by the search that chose them."
+    )
+    exact: bool = Field(description="Whether no other choice saves more.")
+    rows: tuple[int, ...] | None = Field(
+        default=None,
+        description="Row numbers of these records in the original, from 1. Keep them secret, like "
+        "the key of the row order.",
     )
 
 
@@ -406,6 +443,9 @@ class Manifest(ManifestFile):
     requirements: RequirementsSection | None = Field(
         default=None, description="Requirements, and the merging done to meet them."
     )
+    suppression: SuppressionSection | None = Field(
+        default=None, description="Records left out because they cost most, if any could be."
+    )
     dependence: DependenceSection | None = Field(
         default=None, description="Trade-off between quasi-identifiers and confidential columns."
     )
@@ -435,7 +475,8 @@ class Manifest(ManifestFile):
     order_key: str | None = Field(
         default=None,
         pattern=f"^{ORDER_KEY_PATTERN}$",
-        description="Secret key of the order of shuffled rows: 128 random bits, in hexadecimal. "
+        description="Secret key of the order of shuffled rows, and of noise and swaps: 128 random "
+        "bits, in hexadecimal. "
         "Whoever has it and the original can match published rows to original rows.",
     )
     output: TableSection | None = Field(
@@ -444,6 +485,24 @@ class Manifest(ManifestFile):
     files: tuple[FileSection, ...] | None = Field(
         default=None, description="Reports and cells that were written together with the release."
     )
+
+    @property
+    def suppressed_rows(self) -> tuple[int, ...]:
+        """Row numbers, from 1, of the records that were left out because they cost most."""
+        return () if self.suppression is None else self.suppression.rows or ()
+
+    def without_secrets(self) -> Self:
+        """Return the manifest without what links published rows to original rows."""
+        suppression = self.suppression
+        if suppression is not None:
+            suppression = suppression.model_copy(update={"rows": None})
+        return self.updated(order_key=None, suppression=suppression)
+
+    @property
+    def is_randomized(self) -> bool:
+        """True if a column is masked by noise or by swapping, as the order key determines."""
+        masks = ((column.noise, column.swap) for column in self.columns.values())
+        return any(mask != (None, None) for mask in masks)
 
     @property
     def limits(self) -> Mapping[str, float]:

@@ -204,6 +204,8 @@ def _describe_columns(schema: Schema, names: Sequence[str]) -> dict[str, ColumnS
                 after=column.after,
                 difference_of=column.difference_of,
                 sum_of=column.sum_of,
+                most_false=column.most_false,
+                step=column.step,
                 hierarchy=None if column.hierarchy is None else column.hierarchy.describe(),
             )
     for column in schema.confidential:
@@ -250,12 +252,15 @@ def describe_file(path: Path, content: Path, folder: Path) -> FileSection:
     return FileSection(path=Path(relative).as_posix(), sha256=tables.file_digest(content))
 
 
-def describe_records(n_read: int, n_released: int, missing: str, n_missing: int) -> RecordsSection:
-    """Count the records read, released and dropped and, if imputed, the missing values."""
+def describe_records(
+    n_read: int, n_released: int, missing: str, n_missing: int, n_suppressed: int | None = None
+) -> RecordsSection:
+    """Count the records read, released, dropped and suppressed, and imputed values."""
     return RecordsSection(
         read=n_read,
         released=n_released,
-        dropped=n_read - n_released,
+        dropped=n_read - n_released - (n_suppressed or 0),
+        suppressed=n_suppressed,
         imputed=n_missing if missing == "impute" else None,
     )
 
@@ -436,6 +441,7 @@ def find_contradictions(
         f"The original has {original.rows:,} records, not the number in the manifest.": (
             manifest.records.read != original.rows
         ),
+        "The manifest does not account for all records of the original.": (not _adds_up(manifest)),
         "The release has a class smaller than the k in the manifest.": (
             _has_smaller_class(manifest.k, released, schema, persons)
         ),
@@ -447,6 +453,19 @@ def find_contradictions(
         ),
     }
     return tuple(sentence for sentence, is_false in statements.items() if is_false)
+
+
+def _adds_up(manifest: Manifest) -> bool:
+    """Return whether every record was released, dropped or suppressed, and these are named."""
+    records, section = manifest.records, manifest.suppression
+    n_suppressed = records.suppressed or 0
+    if records.read != records.released + records.dropped + n_suppressed:
+        return False
+    if section is None:
+        return n_suppressed == 0
+    named = section.rows is None or len(set(section.rows)) == len(section.rows) == n_suppressed
+    in_range = all(0 < row <= records.read for row in section.rows or ())
+    return section.records == n_suppressed and named and in_range
 
 
 READ_DIFFERENTLY = (

@@ -89,5 +89,7 @@ def row_order(table: Table, manifest: Manifest) -> Integers:
     entries = {"k", "method", "seed", "missing", "columns", "dependence", "blocks"}
     settings = manifest.model_dump(mode="json", include=entries, exclude_none=True)
     settings["limits"] = dict(manifest.limits)
+    if manifest.suppression is not None:
+        settings["suppress"] = manifest.suppression.share
     context = tables.digest(table, key=json.dumps(settings, sort_keys=True).encode())
     return draw_order(table.rows, manifest.order_key, context.encode())

@@ -30,12 +30,17 @@ def draw_release(release: "Release", format: str = "svg") -> bytes | None:
     """
     if len(release.schema.quasi) > 2 or release.original is None or not figures.available():
         return None
-    prepared = prepare.prepare(
+    manifest = release.manifest
+    prepared = prepare.encode_records(
         release.original,
         release.schema,
         k=release.partition.k,
-        missing=release.manifest.missing or "error",
+        missing=manifest.missing or "error",
     )
+    if manifest.suppressed_rows:
+        left_out = np.array(manifest.suppressed_rows) - 1
+        kept = np.flatnonzero(~np.isin(prepared.rows, left_out))
+        prepared = prepare.keep_rows(prepared, kept)
     if prepared.encoded.matrix.shape[1] != 2:
         return None
     power_cells = release.cells if isinstance(release.cells, PowerCells) else None

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from microcell._display import count
 from microcell.errors import OptionError, SchemaError
 from microcell.measures import people
 from microcell.model import Encoded, Floats, Integers, Schema, Table
-from microcell.release.masking import mask_confidential
+from microcell.model.audit import MaskEffect
+from microcell.release.masking import mask_confidential, measure_masks
 from microcell.schema import files, resolve
 
 __all__ = [
@@ -21,7 +23,11 @@ __all__ = [
     "as_schema",
     "check_confidential",
     "check_dominance",
+    "check_group_sizes",
     "check_handling",
+    "encode_records",
+    "keep_rows",
+    "mask",
     "prepare",
     "released_rows",
     "take_rows",
@@ -51,6 +57,8 @@ class Prepared:
         Person of each record to release; None if every record counts as a person.
     rows
         Row of the original table that each record to release comes from.
+    mask_effects
+        What masking did to confidential columns.
     """
 
     original: Table
@@ -60,6 +68,7 @@ class Prepared:
     strata: Integers
     rows: Integers
     persons: Integers | None = None
+    mask_effects: tuple[MaskEffect, ...] = ()
 
     @property
     def dimensions(self) -> tuple[slice, ...]:
@@ -134,9 +143,28 @@ def check_handling(missing: str, seed: int) -> None:
 def prepare(
     source: Any, schema: Schema | str | Path, *, k: int, missing: str, publish_cells: bool = False
 ) -> Prepared:
+    """Prepare a table whose release is not published: noise and swaps are drawn anew."""
+    prepared = encode_records(source, schema, k=k, missing=missing, publish_cells=publish_cells)
+    return mask(prepared, token_hex(16))
+
+
+def mask(prepared: Prepared, key: str) -> Prepared:
+    """Mask the confidential columns of the records to release, as the key of the release says."""
+    original = mask_confidential(prepared.original, prepared.schema, prepared.rows, key)
+    if original is prepared.original:
+        return prepared
+    effects = measure_masks(prepared.original, original, prepared.schema, prepared.rows)
+    table = take_rows(original, prepared.rows)
+    return replace(prepared, original=original, table=table, mask_effects=effects)
+
+
+def encode_records(
+    source: Any, schema: Schema | str | Path, *, k: int, missing: str, publish_cells: bool = False
+) -> Prepared:
     """Read the source, handle missing values and encode the remaining records.
 
-    ``publish_cells`` rounds the statistics of the encoding, which are part of published cells.
+    Confidential columns are not masked yet; :func:`mask` does that. ``publish_cells`` rounds the
+    statistics of the encoding, which are part of published cells.
 
     Raises
     ------
@@ -149,7 +177,6 @@ def prepare(
     original = tables.read(source)
     people.check_enough(original.rows, k)
     resolved = resolve.resolve(as_schema(schema), original)
-    original = mask_confidential(original, resolved)
     people.check_people(original, resolved)
     rows = released_rows(original, resolved, missing)
     table = take_rows(original, rows)
@@ -204,17 +231,38 @@ def check_dominance(schema: Schema, k: int) -> None:
         )
 
 
-def released_rows(table: Table, schema: Schema, missing: str) -> Integers:
+def released_rows(
+    table: Table, schema: Schema, missing: str, suppressed: Sequence[int] = ()
+) -> Integers:
     """Return the rows to release: all, or with ``missing="drop"`` only the complete ones.
 
-    Complete rows have all quasi-identifiers and a person.
+    Complete rows have all quasi-identifiers and a person. ``suppressed`` are the numbers (from 1)
+    of rows that were left out because they cost most.
     """
+    kept = np.ones(table.rows, dtype=np.bool_)
+    numbers = np.asarray(suppressed, dtype=np.int64) - 1
+    kept[numbers[(numbers >= 0) & (numbers < table.rows)]] = False
     if missing == "drop":
         incomplete = encoding.missing_rows(table, schema)
-        return np.flatnonzero(~(incomplete | people.incomplete_persons(table, schema)))
-    if missing == "error":
+        kept &= ~(incomplete | people.incomplete_persons(table, schema))
+    elif missing == "error":
         encoding.check_missing(table, schema)
-    return np.arange(table.rows)
+    return np.flatnonzero(kept)
+
+
+def keep_rows(prepared: Prepared, kept: Integers, *, publish_cells: bool = False) -> Prepared:
+    """Return some of the prepared records, encoded anew as if there were no others."""
+    table = take_rows(prepared.table, kept)
+    schema = prepared.schema
+    return Prepared(
+        prepared.original,
+        table,
+        schema,
+        encoding.encode(table, schema, rounded=publish_cells),
+        auditing.class_labels(table, schema.strata),
+        prepared.rows[kept],
+        people.person_codes(table, schema),
+    )
 
 
 def take_rows(table: Table, rows: Integers) -> Table:

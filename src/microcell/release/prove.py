@@ -174,7 +174,10 @@ def check_audited_limits(prepared: Prepared, published: Table, limits: Mapping[s
         )
 
 
-def measure_information_loss(table: Table, published: Table, schema: Schema) -> float:
-    """Return the information loss of a published table whose rows are in the original order."""
-    losses = auditing.column_losses(ColumnPairs(table, published, schema, np.arange(table.rows)))
+def measure_information_loss(
+    original: Table, published: Table, schema: Schema, rows: Integers
+) -> float:
+    """Return the information loss of a published table, given the original row of each row."""
+    columns = ColumnPairs(original, published, schema, rows)
+    losses = auditing.column_losses(columns)
     return auditing.information_loss(losses)

@@ -27,6 +27,7 @@ from microcell._files import TEXT_SUFFIXES
 from microcell.cells import Cells
 from microcell.errors import OptionError, TableError
 from microcell.model import Audit, Finding, Integers, Partition, Schema, Table
+from microcell.model.audit import MaskEffect
 from microcell.model.findings import check_strictly
 from microcell.model.manifest import Manifest
 from microcell.release.manifest import (
@@ -80,6 +81,8 @@ class Release:
         the schema names a person column, otherwise of records.
     persons
         Person of each row (a number), if the schema names a person column. Keep it secret.
+    mask_effects
+        What masking did to confidential columns.
     sources
         Files that the original was read from; publishing never overwrites them.
     cells
@@ -102,6 +105,7 @@ class Release:
     original: Table | None = None
     class_sizes: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     persons: Integers | None = None
+    mask_effects: tuple[MaskEffect, ...] = ()
     sources: tuple[Path, ...] = ()
     cells: Cells | None = None
 
@@ -145,7 +149,9 @@ class Release:
         missing = self.manifest.missing or "error"
         is_text = path is None or Path(path).suffix.lower() in TEXT_SUFFIXES
         return {
-            "pairs": released_rows(self.original, self.schema, missing),
+            "pairs": released_rows(
+                self.original, self.schema, missing, self.manifest.suppressed_rows
+            ),
             "k": self._requested_k,
             "earlier": () if path is None else other_releases(self.manifest, Path(path)),
             "formulas_escaped": escape_formulas or not is_text,
@@ -169,9 +175,10 @@ class Release:
                 code="option.missing",
                 option="original",
             )
-        return auditing.audit(
+        result = auditing.audit(
             self.original, self.published, self.schema, **self._context(path, escape_formulas)
         )
+        return replace(result, masks=self.mask_effects)
 
     def publish(
         self,
@@ -247,7 +254,8 @@ class Release:
             check_strictly(self.examine(target, escape_formulas=escape_formulas))
         manifest = self.manifest.updated(row_order="shuffled")
         if keep_order:
-            manifest = self.manifest.updated(row_order="kept", order_key=None)
+            key = self.manifest.order_key if self.manifest.is_randomized else None
+            manifest = self.manifest.updated(row_order="kept", order_key=key)
         companions: dict[Path, Content] = {}
         if report is not None or certificate is not None:
             companions |= compose_reports(

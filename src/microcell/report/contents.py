@@ -12,7 +12,7 @@ from microcell.errors import OptionError
 from microcell.findings import rules
 from microcell.measures.registry import SECTIONS, Definition, base_name, label, measures
 from microcell.model import Audit, Correlations, Finding, Integers, Measure
-from microcell.model.audit import GroupMean
+from microcell.model.audit import GroupMean, LeftOutGroup
 from microcell.report.wording import CHANGE_STEPS, Fact, counted, format_with_unit, join_words
 
 __all__ = [
@@ -52,7 +52,7 @@ _PUBLIC_ENTRIES: Mapping[str, tuple[str, ...] | None] = {
     "k": None,
     "method": ("requested", "used"),
     "missing": None,
-    "records": ("read", "released", "dropped", "imputed"),
+    "records": ("read", "released", "dropped", "suppressed", "imputed"),
     "person": ("count", "cells"),
     "rows_are_people": None,
     "cells": ("count", "smallest", "largest"),
@@ -72,6 +72,10 @@ _PUBLIC_COLUMN_ENTRIES = (
     "round",
     "top",
     "bottom",
+    "noise",
+    "swap",
+    "most_false",
+    "step",
 )
 _REMOVED_ROLES = ("identifier", "person", "drop")
 _SOME_COLUMN = "an internal column"
@@ -108,6 +112,8 @@ def trim_audit(audit: Audit) -> Audit:
         comparisons=(),
         projection=None,
         categories=(),
+        left_out=_trim_left_out(audit),
+        masks=(),
         distances={name: (_round(a), _round(b)) for name, (a, b) in audit.distances.items()},
         moves={},
         analyses=(),
@@ -203,6 +209,38 @@ def _trim_groups(groups: Sequence[GroupMean]) -> list[GroupMean]:
             step = max(reached, default=0.0)
             trimmed.append(replace(item, n_before=0, before=nan, change=step))
     return sorted(trimmed, key=lambda item: (-item.change, item.by, item.group, item.response))
+
+
+def _trim_left_out(audit: Audit) -> tuple[LeftOutGroup, ...]:
+    """Return the groups by quasi-identifiers of whom at least k people were left out.
+
+    What the others of a column add up to must not be a number below k either. Confidential columns
+    would tell something about the people who are missing from the release.
+    """
+    k = int(audit.class_sizes.min()) if len(audit.class_sizes) else 0
+    shown: list[LeftOutGroup] = []
+    for name in dict.fromkeys(item.column for item in audit.left_out if item.quasi):
+        groups = sorted(
+            (item for item in audit.left_out if item.column == name),
+            key=lambda item: item.left_out,
+        )
+        hidden = 0
+        while groups and (groups[0].left_out < k or 0 < hidden < k):
+            hidden += groups.pop(0).left_out
+        shown += [
+            replace(item, people=_round_up(item.people)) for item in sorted(groups, key=_name)
+        ]
+    return tuple(shown)
+
+
+def _name(item: LeftOutGroup) -> str:
+    return item.name
+
+
+def _round_up(people: int) -> int:
+    """Round up to two significant digits: the original's exact counts are not public."""
+    step = int(10 ** max(0, len(str(people)) - _DIGITS))
+    return -(-people // step) * step
 
 
 def _trim_correlations(correlations: Correlations) -> Correlations:

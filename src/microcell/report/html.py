@@ -18,10 +18,13 @@ from microcell.report.provenance import (
 )
 from microcell.report.wording import (
     coefficient_rows,
+    false_categories,
     group_rows,
     guarantee,
     is_publishable,
     key_facts,
+    left_out_rows,
+    mask_rows,
     measure_rows,
 )
 
@@ -65,6 +68,9 @@ def compose(contents: Contents) -> str:
         analyses=[(item, coefficient_rows(item)) for item in audit.analyses],
         groups=group_rows(audit.groups),
         small_groups=group_rows(audit.small_groups),
+        false_categories=false_categories(audit),
+        left_out=left_out_rows(audit),
+        masks=mask_rows(audit),
         n_groups=_MAX_GROUPS,
         n_more_groups=len(audit.small_groups) - _MAX_GROUPS,
         imputation_note=imputation_note(manifest, audit),

@@ -42,6 +42,17 @@ def compose(contents: Contents) -> str:
     }
     if audit.small_groups:
         report["small_groups"] = _groups(audit.small_groups)
+    if audit.left_out:
+        report["left_out"] = [
+            {
+                "column": item.column,
+                "group": item.name,
+                "people": item.people,
+                "left_out": item.left_out,
+                "more": item.more,
+            }
+            for item in audit.left_out
+        ]
     if not contents.public:
         report["notes"] = list(audit.notes)
         report |= _analyses(audit)
@@ -70,6 +81,19 @@ def _figures(audit: Audit) -> dict[str, Any]:
 def _analyses(audit: Audit) -> dict[str, Any]:
     """Return how categories were published, and the requested analyses; without empty parts."""
     out: dict[str, Any] = {}
+    if audit.masks:
+        out["masks"] = [
+            {
+                "column": item.column,
+                "masks": list(item.masks),
+                "changed": item.changed,
+                "mean": item.mean,
+                "deviation": item.deviation,
+                "absolute": item.absolute,
+                "correlation": item.correlation,
+            }
+            for item in audit.masks
+        ]
     if audit.categories:
         out["categories"] = [
             {
@@ -77,6 +101,7 @@ def _analyses(audit: Audit) -> dict[str, Any]:
                 "people": item.people,
                 "kept": item.kept,
                 **({"coarse": item.coarse} if item.coarse else {}),
+                **({"withheld": item.withheld} if item.withheld else {}),
                 "published": item.published,
             }
             for item in audit.categories

@@ -27,7 +27,13 @@ _ROLES: Mapping[str, str] = {
     "keep": "Other columns (unchanged)",
     "weight": "Sampling weight (unchanged)",
 }
-_MASKS: Mapping[str, str] = {"bottom": "at least", "top": "at most", "round": "to multiples of"}
+_MASKS: Mapping[str, str] = {
+    "bottom": "at least",
+    "top": "at most",
+    "round": "to multiples of",
+    "noise": "noise of variance share",
+    "swap": "swapped within a share of ranks of",
+}
 """How masks of confidential numbers are described, before the number."""
 
 _REPRESENTATIVES: Mapping[str, str] = {
@@ -197,9 +203,26 @@ def _batches(manifest: Entries) -> str:
 
 def _records(manifest: Entries) -> str:
     records = _section(manifest, "records")
-    parts = (("read", "in the original"), ("released", "published"), ("dropped", "dropped"))
+    parts = (
+        ("read", "in the original"),
+        ("released", "published"),
+        ("dropped", "dropped"),
+        ("suppressed", "suppressed"),
+    )
     counts = ((records.get(key), words) for key, words in parts)
     return ", ".join(f"{count:,} {words}" for count, words in counts if isinstance(count, int))
+
+
+def _suppression(manifest: Entries) -> str:
+    """Describe the records left out because they cost most, and what that saves."""
+    entries = _section(manifest, "suppression")
+    share, records, saved = (entries.get(key) for key in ("share", "records", "saved"))
+    if not (isinstance(share, (int, float)) and isinstance(records, int)):
+        return ""
+    text = f"up to {percent(share)} of the records, those that cost most: {records:,}"
+    if not records or not isinstance(saved, (int, float)):
+        return text
+    return f"{text}, which saves {percent(saved)} of the loss within cells"
 
 
 def _cells(manifest: Entries) -> str:
@@ -303,6 +326,7 @@ _DESCRIPTIONS: Mapping[str, Callable[[Entries], str]] = {
     "Random seed": _entry("seed"),
     "Missing values": _entry("missing", _MISSING),
     "Records": _records,
+    "Suppressed records": _suppression,
     "Persons": _persons,
     "Rows and people": _rows_are_people,
     "Batches": _batches,
@@ -351,6 +375,9 @@ def rerun_command(manifest: Entries | None) -> str:
     words += _person_options(entries)
     if entries.get("missing") in ("drop", "impute"):
         words += ["--missing", str(entries["missing"])]
+    share = _section(entries, "suppression").get("share")
+    if isinstance(share, (int, float)):
+        words += ["--suppress", _exact(share)]
     function = _section(entries, "cells").get("function")
     if function in ("power", "balls"):
         words += ["--cells", "CELLS.json", "--cells-kind", str(function)]

@@ -18,9 +18,12 @@ from microcell.report.wording import (
     Fact,
     MeasureRow,
     coefficient_rows,
+    false_categories,
     group_rows,
     guarantee,
     key_facts,
+    left_out_rows,
+    mask_rows,
     measure_rows,
 )
 
@@ -59,6 +62,9 @@ def compose(contents: Contents) -> str:
         ),
         _section("Groups before and after", _groups(audit.groups)),
         _section("Small groups before and after", _groups(audit.small_groups)),
+        _section("People published with a false category", _facts(false_categories(audit))),
+        _section("Records left out", _left_out(contents)),
+        _section("Masked columns, compared with the original", _masks(contents)),
         _section("Columns and roles", _roles(column_roles(manifest))),
         *_measures(contents),
         _section(
@@ -87,6 +93,18 @@ def _findings(findings: Iterable[Finding]) -> Iterator[str]:
 def _groups(groups: Sequence[GroupMean]) -> Iterator[str]:
     if groups:
         yield from _aligned(group_rows(groups), "<<>>>")
+
+
+def _left_out(contents: Contents) -> Iterator[str]:
+    rows = left_out_rows(contents.audit)
+    if rows:
+        yield from _aligned(rows, "<>>")
+
+
+def _masks(contents: Contents) -> Iterator[str]:
+    rows = mask_rows(contents.audit)
+    if rows:
+        yield from _aligned(rows, "<<>>>>")
 
 
 def _verdict(verdict: Verdict) -> Iterator[str]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from microcell._display import format_number, format_quantity
+from microcell._display import format_number, format_quantity, percent
 from microcell.measures.registry import label
 from microcell.model import Audit, Measure
-from microcell.model.audit import Analysis, GroupMean
+from microcell.model.audit import Analysis, GroupMean, LeftOutGroup, MaskEffect
 
 __all__ = [
     "CHANGE_STEPS",
@@ -17,6 +17,7 @@ __all__ = [
     "coefficient_rows",
     "counted",
     "describe_distances",
+    "false_categories",
     "format_interval",
     "format_number",
     "format_with_unit",
@@ -25,6 +26,8 @@ __all__ = [
     "is_publishable",
     "join_words",
     "key_facts",
+    "left_out_rows",
+    "mask_rows",
     "measure_rows",
 ]
 
@@ -330,6 +333,49 @@ def _group_row(item: GroupMean) -> tuple[str, ...]:
     change = "" if np.isnan(item.change) else f"{round(item.change, 2) + 0.0:+.2f} SD"
     records = f"{item.n_before:,} → {item.n_after:,}"
     return group, item.response, records, f"{item.before:.4g}", after, change
+
+
+def left_out_rows(audit: Audit) -> list[tuple[str, ...]]:
+    """Return the texts of a table of the groups with records left out; no rows without any."""
+    if not audit.left_out:
+        return []
+    ordered = sorted(audit.left_out, key=lambda item: (not item.more, -item.share))
+    return [("Group", "Left out", "Of", "Share"), *map(_left_out_row, ordered)]
+
+
+def _left_out_row(item: LeftOutGroup) -> tuple[str, ...]:
+    share = f"{percent(item.share)}{', clearly more than others' * item.more}"
+    return f"{item.column}: {item.name}", f"{item.left_out:,}", f"{item.people:,}", share
+
+
+def false_categories(audit: Audit) -> tuple[Fact, ...]:
+    """Return how many people are published with a false category, column by column."""
+    facts = []
+    for column in dict.fromkeys(item.column for item in audit.categories):
+        items = [item for item in audit.categories if item.column == column]
+        false, people = sum(item.false for item in items), sum(item.people for item in items)
+        facts.append(Fact(column, f"{false:,} of {people:,} people ({percent(false / people)})"))
+    return tuple(facts)
+
+
+def mask_rows(audit: Audit) -> list[tuple[str, ...]]:
+    """Return the texts of a table of the masked columns; no rows without any."""
+    if not audit.masks:
+        return []
+    header = ("Column", "Masks", "Changed", "Mean", "Deviation", "Value", "Correlation")
+    return [header, *map(_mask_row, audit.masks)]
+
+
+def _mask_row(item: MaskEffect) -> tuple[str, ...]:
+    return (
+        item.column,
+        ", ".join(item.masks),
+        percent(item.changed),
+        f"{item.mean + 0.0:+.3f} SD",
+        f"{100 * item.deviation + 0.0:+.2f} %",
+        f"{item.absolute:.3f} SD",
+        f"{item.correlation:.3f}",
+    )
 
 
 def describe_distances(audit: Audit) -> tuple[Fact, ...]:

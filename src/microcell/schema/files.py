@@ -116,6 +116,26 @@ class ColumnEntry(_FileModel):
     bottom: float | None = Field(
         default=None, description="For a confidential number: publish smaller values as this one."
     )
+    noise: float | None = Field(
+        default=None,
+        description="For a confidential number: add noise whose variance is this share of the "
+        "column's; means, variances and covariances are kept.",
+    )
+    swap: float | None = Field(
+        default=None,
+        description="For a confidential number: exchange values whose ranks differ by at most this "
+        "share of the records.",
+    )
+    most_false: float | None = Field(
+        default=None,
+        description="For a nominal quasi-identifier: largest share of a cell's members for whom "
+        "its published mode may be false. Other cells publish a set, or a missing value.",
+    )
+    step: float | str | None = Field(
+        default=None,
+        description='With `publish = "range"`: resolution of the bounds, a number, or `"day"`, '
+        '`"month"`, `"quarter"`, `"year"` or `"decade"` for dates.',
+    )
 
 
 class SchemaFile(_FileModel):
@@ -188,6 +208,11 @@ class RunFile(_FileModel):
     missing: Literal["error", "drop", "impute"] | None = Field(
         default=None, description="How to handle records with missing quasi-identifiers."
     )
+    suppress: float | str | None = Field(
+        default=None,
+        description="Share of the records that may be left out, those that cost most: `0.02` or "
+        '`"2%"`.',
+    )
     report: str | None = Field(default=None, description="File to write the report to.")
     cells: str | None = Field(default=None, description="File to write the cells to, for `assign`.")
     dependence: float | dict[str, float] | None = Field(
@@ -248,7 +273,7 @@ class Run:
         Paths of files.
     schema
         A schema, or the path of a schema file.
-    k, method, seed, order_key, missing, dependence, regression, dominance, keep_order
+    k, method, seed, order_key, missing, suppress, dependence, regression, dominance, keep_order
         As in :func:`microcell.anonymize`; ``keep_order`` keeps the row order of the input.
     person, person_cells, rows_are_people
         Override those of the schema.
@@ -270,6 +295,7 @@ class Run:
     seed: int | None = None
     order_key: str | Path | None = None
     missing: str | None = None
+    suppress: float | str | None = None
     dependence: float | Mapping[str, float] | None = None
     regression: str | None = None
     dominance: Sequence[float] | None = None
@@ -658,7 +684,7 @@ def _with_tuples(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_toml(key: str, value: Any) -> Any:
-    if key in ("weight", "round", "top", "bottom"):
+    if key in ("weight", "round", "top", "bottom", "noise", "swap", "most_false"):
         return float(value)
     if key == "hierarchy":
         return value.as_plain()
