@@ -213,7 +213,7 @@ def _publish(
 
 def _arguments(run: Run) -> dict[str, Any]:
     """Return the keyword arguments of ``mc.anonymize``; omitted settings keep their defaults."""
-    names = ("method", "seed", "order_key", "missing", "dependence", "regression")
+    names = ("method", "seed", "order_key", "missing", "suppress", "dependence", "regression")
     given = {name: getattr(run, name) for name in names if getattr(run, name) is not None}
     if run.blocks is not None:
         given["blocks"] = run.blocks
