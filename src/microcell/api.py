@@ -174,11 +174,10 @@ def anonymize(
     share = suppression.as_share(suppress)
     key = order.read_order_key(order_key)
     request = partitioning.Request(k, method, seed, options, dependence, regression)
-    prepared = prepare.encode_records(
-        source, schema, k=k, missing=missing, publish_cells=bool(kind)
-    )
+    fitted = bool(kind)
+    prepared = prepare.encode_records(source, schema, k=k, missing=missing, publish_cells=fitted)
     prepared, suppressed = suppression.suppress(
-        prepared, share, k=k, seed=seed, publish_cells=bool(kind)
+        prepared, share, k=k, seed=seed, publish_cells=fitted
     )
     prepared = prepare.mask(prepared, key)
     demands = partitioning.resolve_limits(prepared, limits)
@@ -215,9 +214,7 @@ def anonymize(
         dominance=_describe_dominance(prepared, final),
         **manifests.describe_people(prepared.schema, prepared.persons, prepared.table),
         blocks=final_blocks,
-        information_loss=measure_information_loss(
-            prepared.original, merged.published, prepared.schema, prepared.rows
-        ),
+        information_loss=_information_loss(prepared, merged.published),
         seconds=round(perf_counter() - started, 3),
         order_key=key,
     )
@@ -592,6 +589,10 @@ def _make_cells(
         lambda cells: partitioning.aggregate_table(prepared, replace(grouping, partition=cells)),
         partitioning.searching(prepared, request),
     )
+
+
+def _information_loss(prepared: prepare.Prepared, published: Table) -> float:
+    return measure_information_loss(prepared.original, published, prepared.schema, prepared.rows)
 
 
 def _describe_records(

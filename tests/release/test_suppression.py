@@ -15,6 +15,7 @@ from microcell.cli import app
 from microcell.errors import OptionError
 from microcell.kernels.univariate import best_cuts_left_out
 from microcell.report import render
+from microcell.schema.files import load_run
 from tests.raising import raises
 
 FAST = {"k": 5, "method": "mdav"}
@@ -218,7 +219,7 @@ def test_the_run_file_declares_the_same(tmp_path):
     for value in ('"2%"', "0.02"):
         path = tmp_path / "run.toml"
         path.write_text(f"config_version = 1\nsuppress = {value}")
-        run = mc.load_run(path)
+        run = load_run(path)
         release = mc.anonymize(with_outliers(), SCHEMA, suppress=run.suppress, **FAST)
         sections.append(release.manifest.suppression)
     assert sections[0] == sections[1]
@@ -239,7 +240,13 @@ def test_the_command_line_states_what_is_left_out(tmp_path):
 
 
 def test_data_sets_on_dask_are_refused(tmp_path):
+    mc.write(with_outliers(), tmp_path / "in.parquet")
     with raises(OptionError, "option.unsupported", option="suppress"):
         mc.anonymize(
-            "in.parquet", SCHEMA, k=5, suppress=0.1, engine="dask", output=tmp_path / "out"
+            tmp_path / "in.parquet",
+            SCHEMA,
+            k=5,
+            suppress=0.1,
+            engine="dask",
+            output=tmp_path / "out",
         )
