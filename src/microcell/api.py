@@ -174,12 +174,10 @@ def anonymize(
     share = suppression.as_share(suppress)
     key = order.read_order_key(order_key)
     request = partitioning.Request(k, method, seed, options, dependence, regression)
-    fitted = bool(kind)
-    prepared = prepare.encode_records(source, schema, k=k, missing=missing, publish_cells=fitted)
-    prepared, suppressed = suppression.suppress(
-        prepared, share, k=k, seed=seed, publish_cells=fitted
+    prepared = prepare.encode_records(
+        source, schema, k=k, missing=missing, publish_cells=bool(kind)
     )
-    prepared = prepare.mask(prepared, key)
+    prepared, suppressed = _leave_out(prepared, share, k, seed, key, publish_cells=bool(kind))
     demands = partitioning.resolve_limits(prepared, limits)
     request, grouping, merged = _find_cells(prepared, request, demands, kind, blocks)
     final = replace(grouping, partition=merged.partition)
@@ -589,6 +587,16 @@ def _make_cells(
         lambda cells: partitioning.aggregate_table(prepared, replace(grouping, partition=cells)),
         partitioning.searching(prepared, request),
     )
+
+
+def _leave_out(
+    prepared: prepare.Prepared, share: float, k: int, seed: int, key: str, *, publish_cells: bool
+) -> tuple[prepare.Prepared, SuppressionSection | None]:
+    """Leave out a share of the records, and mask the others."""
+    kept, section = suppression.suppress(
+        prepared, share, k=k, seed=seed, publish_cells=publish_cells
+    )
+    return prepare.mask(kept, key), section
 
 
 def _information_loss(prepared: prepare.Prepared, published: Table) -> float:

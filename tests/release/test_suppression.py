@@ -240,13 +240,7 @@ def test_the_command_line_states_what_is_left_out(tmp_path):
 
 
 def test_data_sets_on_dask_are_refused(tmp_path):
-    mc.write(with_outliers(), tmp_path / "in.parquet")
+    source, out = tmp_path / "in.parquet", tmp_path / "out"
+    mc.write(with_outliers(), source)
     with raises(OptionError, "option.unsupported", option="suppress"):
-        mc.anonymize(
-            tmp_path / "in.parquet",
-            SCHEMA,
-            k=5,
-            suppress=0.1,
-            engine="dask",
-            output=tmp_path / "out",
-        )
+        mc.anonymize(source, SCHEMA, k=5, suppress=0.1, engine="dask", output=out)
