@@ -224,7 +224,7 @@ def _population_of_classes(
         scaled: Floats = np.maximum(expected * (population / total), people)
         return scaled, population, "given"
     if population is not None:
-        even: Floats = people * (population / n_people)
+        even: Floats = people.astype(np.float64) * (population / n_people)
         return even, population, "given"
     return None, 0, ""
 

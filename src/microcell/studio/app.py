@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field
 import microcell as mc
 from microcell import __version__
 from microcell._display import record_repr
+from microcell._files import unwritable
 from microcell.errors import MicrocellError, OptionError, TableError
 from microcell.studio import changes, pages, views
 from microcell.studio.jobs import Job, Jobs
@@ -337,6 +338,9 @@ async def _store(request: Request, path: Path, room: int) -> None:
                         code="table.too_large",
                     )
                 file.write(piece)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise unwritable(path.parent, error) from None
     except BaseException:
         path.unlink(missing_ok=True)
         raise

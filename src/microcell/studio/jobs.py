@@ -155,6 +155,9 @@ class Jobs:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+            if not job.is_over:  # it was cancelled before it began
+                _set_state(job, "cancelled")
+                self._tasks.pop(job.id, None)
 
     async def events(self, job: Job) -> AsyncIterator[dict[str, Any]]:
         """Yield the state of a job whenever it changes, until it is over."""
