@@ -106,3 +106,34 @@ def test_wrong_values_of_forms():
         field_value("round", "many")
     with raises(OptionError, "option.unknown"):
         field_value("colour", "red")
+
+
+@pytest.mark.parametrize(
+    "path, value",
+    [
+        (["schema", "columns", "age"], {"role": "quasi", "hierarchy": "/etc/passwd"}),
+        (["schema"], "/etc/passwd"),
+        (["order_key"], "other/release.csv.manifest.json"),
+        *((["input"], "a.csv"), (["output"], "a.csv"), (["report"], "a.html")),
+        (["cells"], "a.json"),
+    ],
+)
+def test_a_run_in_a_shared_studio_names_no_file(path, value):
+    with raises(OptionError, "option.unsupported", option=value_name(path, value)):
+        apply_edits(RUN, [(path, value)], allow_files=False)
+
+
+def value_name(path, value):
+    return "hierarchy" if isinstance(value, dict) else path[-1]
+
+
+def test_a_run_in_a_shared_studio_may_name_what_is_no_file():
+    entry = {"role": "quasi", "kind": "hierarchy", "hierarchy": "countries"}
+    groups = {**entry, "hierarchy": {"north": ["a"], "south": ["b"]}}
+    for value in (entry, groups):
+        run, _ = apply_edits(
+            RUN,
+            [(["schema", "columns", "age"], value), (["order_key"], "0" * 32)],
+            allow_files=False,
+        )
+        assert run["schema"]["columns"]["age"] == value

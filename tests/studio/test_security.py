@@ -2,11 +2,14 @@
 
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import httpx
 import pytest
 
 from microcell.studio import Access, Settings, create_studio
+from microcell.studio.projects import Workspace
+from microcell.studio.security import user_folder
 from tests.locations.serving import asking
 
 HOST = "127.0.0.1:8000"
@@ -106,6 +109,18 @@ def test_shared_users_do_not_see_each_other(tmp_path):
         # The token of one user's page is not valid for another's.
         mixed = {**bob, "x-csrf-token": ann["x-csrf-token"]}
         assert code(http.post("/api/projects", json=body, headers=mixed)) == "service.unauthorized"
+
+
+def test_settings_in_a_shared_studio_read_no_file(tmp_path):
+    access = Access(user_header="X-Remote-User")
+    project = Workspace(user_folder(tmp_path, "ann")).create("people", Path("people.csv"), {"k": 2})
+    with in_process(access, tmp_path, shared=True) as http:
+        headers = {"x-remote-user": "ann", "x-csrf-token": access.csrf_token("ann")}
+        for path in (["schema", "columns", "age", "hierarchy"], ["order_key"]):
+            edits = {"edits": [{"path": path, "value": "/etc/passwd"}]}
+            answer = http.patch(f"/api/projects/{project.id}", json=edits, headers=headers)
+            assert code(answer) == "option.unsupported"
+            assert "passwd" not in answer.text
 
 
 def test_a_quota_limits_uploads(tmp_path):

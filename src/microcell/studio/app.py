@@ -393,7 +393,9 @@ def _add_steps(app: FastAPI, studio: _Studio) -> None:
                 (["schema", "columns", column, name], changes.field_value(name, text))
                 for name, text in fields.items()
             ]
-        run, label = changes.apply_edits(head.run, edits, facts)
+        run, label = changes.apply_edits(
+            head.run, edits, facts, allow_files=not studio.settings.shared
+        )
         if change.preset is not None:
             run, label = changes.apply_preset(run, change.preset)
         if any(entry.path[0] == "read" for entry in change.edits):

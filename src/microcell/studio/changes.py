@@ -1,12 +1,15 @@
 """Changes of a project: edits of its run file, validated like a run file on disk."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from microcell.errors import OptionError
+from microcell.hierarchies import BUNDLED
 from microcell.kinds import KINDS
+from microcell.model.manifest import ORDER_KEY_PATTERN
 from microcell.schema.files import ColumnEntry
 from microcell.studio.tasks import parse_run
 
@@ -32,12 +35,16 @@ def first_run(schema: Mapping[str, Any] | None, read: Mapping[str, Any]) -> dict
 
 
 def apply_edits(
-    run: Mapping[str, Any], edits: Sequence[Edit], facts: Mapping[str, Any] | None = None
+    run: Mapping[str, Any],
+    edits: Sequence[Edit],
+    facts: Mapping[str, Any] | None = None,
+    *,
+    allow_files: bool = True,
 ) -> tuple[dict[str, Any], str]:
     """Return the edited run and a label for the history; raise if it would be invalid.
 
     ``facts`` are the inspected facts of the columns by name, from which a column that becomes a
-    quasi-identifier gets its kind.
+    quasi-identifier gets its kind. Without ``allow_files`` a run that names files is refused.
     """
     changed = deepcopy(dict(run))
     for path, value in edits:
@@ -45,8 +52,33 @@ def apply_edits(
             _set_role(changed["schema"]["columns"], path[2], value, facts or {})
         else:
             _set(changed, path, value)
+    if not allow_files:
+        _refuse_files(changed)
     parse_run({name: value for name, value in changed.items() if name != "read"})
     return changed, _label(edits)
+
+
+def _refuse_files(run: Mapping[str, Any]) -> None:
+    """Raise OptionError if the run names a file: people who share a studio share its machine."""
+    schema = run.get("schema")
+    columns = schema.get("columns", {}) if isinstance(schema, dict) else {}
+    entries = [entry for entry in columns.values() if isinstance(entry, dict)]
+    key = run.get("order_key")
+    named = {name: name in run for name in ("input", "output", "report", "cells")}
+    named["schema"] = isinstance(schema, str)
+    named["order_key"] = isinstance(key, str) and not re.fullmatch(ORDER_KEY_PATTERN, key.lower())
+    named["hierarchy"] = any(
+        isinstance(groups := entry.get("hierarchy"), str) and groups not in BUNDLED
+        for entry in entries
+    )
+    for name, is_file in named.items():
+        if is_file:
+            raise OptionError(
+                f"{name} names a file, which a shared studio does not read or write. Use a bundled "
+                "hierarchy, or leave it out.",
+                code="option.unsupported",
+                option=name,
+            )
 
 
 def apply_preset(run: Mapping[str, Any], name: str) -> tuple[dict[str, Any], str]:
