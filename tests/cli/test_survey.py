@@ -265,8 +265,9 @@ def test_examples_of_the_help_run(name, folder, run):
     for line in EXAMPLES[name]:
         assert line in shown
         overwrite = ["--force"] if name in ("design", "collect") else []
-        for ledger in folder.glob("*.ledger*"):
-            ledger.unlink()  # each example releases the design for the first time
+        # Each example releases the design for the first time.
+        for trace in (*folder.glob("*.ledger*"), *folder.glob("*.manifest.json")):
+            trace.unlink()
         outcome = run(*shlex.split(line)[1:], *overwrite)
         assert outcome.code == 0, (line, outcome.stderr)
 
