@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ from microcell.errors import TableError
 
 __all__ = [
     "TEXT_SUFFIXES",
+    "URL",
+    "MemoryFile",
+    "Readable",
     "find_system_error",
+    "is_url",
     "parse_json",
     "read_bytes",
     "unreadable",
@@ -19,6 +24,29 @@ __all__ = [
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 """Suffixes of tables as delimited text."""
+
+
+@dataclass(frozen=True)
+class MemoryFile:
+    """The content of a file that is not on disk, or that was compressed there."""
+
+    name: str
+    data: bytes
+
+    @property
+    def suffix(self) -> str:
+        """Suffix of the name."""
+        return Path(self.name).suffix
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<MemoryFile {len(self.data):,} bytes>"
+
+
+Readable = Path | MemoryFile
+"""What the readers of file formats read."""
 
 
 def parse_json(text: str | bytes, *, allow_nan: bool = False) -> Any:
@@ -49,7 +77,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON.")
 
 
-def read_bytes(path: str | Path, *, limit: int = -1) -> bytes:
+def read_bytes(path: str | Readable, *, limit: int = -1) -> bytes:
     """Return the content of a file, or its first ``limit`` bytes.
 
     Raises
@@ -57,6 +85,8 @@ def read_bytes(path: str | Path, *, limit: int = -1) -> bytes:
     TableError
         The file does not exist or cannot be read.
     """
+    if isinstance(path, MemoryFile):
+        return path.data if limit < 0 else path.data[:limit]
     try:
         with Path(path).open("rb") as file:
             return file.read(limit)
@@ -84,6 +114,21 @@ def unreadable(path: str | Path, error: OSError) -> TableError:
     else:
         message = f"Cannot read {str(path)!r}: {error.strerror or 'unknown reason'}."
     return TableError(message, code=code, path=str(path))
+
+
+# A path object has lost one of two slashes.
+URL = re.compile(r"^(?P<scheme>[a-z][a-z0-9+]+):/{1,3}(?=[^/])")
+
+
+def is_url(source: str | Path) -> bool:
+    """Return whether a source is a URL and not a path.
+
+    Examples
+    --------
+    >>> is_url("s3://bucket/people.csv"), is_url("people.csv"), is_url(r"C:\\people.csv")
+    (True, False, False)
+    """
+    return URL.match(str(source)) is not None
 
 
 def find_system_error(error: Exception) -> OSError | None:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from microcell import auditing, methods, tables
 from microcell._atomic import AtomicFiles, check_target
+from microcell._files import TEXT_SUFFIXES
 from microcell.cells import Cells
 from microcell.errors import DataError, OptionError
 from microcell.measures import people
@@ -429,10 +430,11 @@ def audit(
     >>> result["k"], round(result["information_loss"], 4)
     (3, 0.0125)
     """
-    before = tables.read(original)
-    after = tables.read(released)
+    path = released.origin.path if isinstance(released, Table) else released
+    statement = manifests.find_manifest(manifest, path)
+    before = tables.read(original, **manifests.stored_reading(statement, original))
+    after = read_released(released, before)
     resolved = resolve.resolve(prepare.as_schema(schema), before)
-    statement = manifests.find_manifest(manifest, after.origin.path)
     unmasked, before = before, _mask(before, resolved, statement)
     escaped = statement is not None and bool(statement.formulas_escaped)
     if escaped:
@@ -485,6 +487,14 @@ def _released_rows(before: Table, schema: Schema, manifest: Manifest | None) -> 
         return prepare.released_rows(before, schema, missing, suppressed)
     except DataError:  # the manifest belongs to another table
         return np.arange(before.rows)
+
+
+def read_released(released: Any, before: Table, **options: Any) -> Table:
+    """Read a release. Amounts that are text in the original are text in its file, too."""
+    is_text = isinstance(released, (str, Path)) and Path(released).suffix.lower() in TEXT_SUFFIXES
+    if is_text and not before.origin.notes:
+        options = {"thousands": "", **options}
+    return tables.read(released, **options)
 
 
 def _is_dask(source: Any) -> bool:

@@ -16,6 +16,7 @@ import typer
 import microcell as mc
 from microcell._atomic import check_target
 from microcell._display import count, number_range, percent
+from microcell._files import is_url
 from microcell.cli.console import Messages, print_data
 from microcell.cli.errors import handle_errors
 from microcell.cli.options import (
@@ -292,8 +293,7 @@ def anonymize(
         print_data(jsons.dumps(content | _finding_entries(findings), indent=2, ensure_ascii=False))
     messages.info(guarantee)
     messages.findings(findings)
-    for note in release.audit.notes if engine_options else ():
-        messages.info(f"Note: {note}")
+    messages.notes(release.audit.notes if engine_options else _reading_notes(release))
     messages.facts(_summarize(job, release.manifest))
 
 
@@ -442,7 +442,9 @@ def _check_sources(run: Mapping[str, Any], engine_options: Mapping[str, Any]) ->
     check_engine(engine_options, [name for name in in_memory if run[name]])
     path = run["input"]
     if not engine_options and (
-        isinstance(path, list) or path.is_dir() or (has_magic(str(path)) and not path.exists())
+        isinstance(path, list)
+        or path.is_dir()
+        or (has_magic(str(path)) and not path.exists() and not is_url(path))
     ):
         raise OptionError(
             "A folder, a pattern or several files require --engine dask. Add it, or pass a "
@@ -450,6 +452,10 @@ def _check_sources(run: Mapping[str, Any], engine_options: Mapping[str, Any]) ->
             code="option.conflict",
             option="input",
         )
+
+
+def _reading_notes(release: Any) -> tuple[str, ...]:
+    return release.original.origin.notes if release.original is not None else ()
 
 
 def _settings(run: Mapping[str, Any], cells_kind: str | None) -> dict[str, Any]:

@@ -148,14 +148,18 @@ def audit(
     _check_targets((report, certificate), sources)
     if certificate is not None:
         mc.report.check_certificate()
+    stored = mc.release.stored_reading(statement, original)
     with messages.progress():
         if engine_options:
             engine = {name: value for name, value in engine_options.items() if name != "engine"}
             result = mc.dask.audit_dataset(original, released, roles, manifest=statement, **engine)
         else:
+            reading = read_options or stored
+            before = mc.read(original, **reading)
+            dialect = _dialect(reading, original, released)
             result = mc.audit(
-                mc.read(original, **read_options),
-                mc.read(released, **_dialect(read_options, original, released)),
+                before,
+                mc.api.read_released(released, before, **dialect),
                 roles,
                 manifest=statement,
                 analyses=analysis or (),

@@ -131,6 +131,11 @@ class Messages:
         if not self.quiet:
             _show(sys.stderr, Text(text))
 
+    def notes(self, notes: Iterable[str]) -> None:
+        """Print each note on a line of its own."""
+        for note in notes:
+            self.info(f"Note: {note}")
+
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:
         """Print (heading, text) pairs, in two columns."""
         if not self.quiet:

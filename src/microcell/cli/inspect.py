@@ -61,7 +61,9 @@ def inspect(
     if output not in (None, _STDOUT):
         _check_output(output, table, force=force)
     with messages.progress():
-        inspection = mc.inspect(mc.read(table, **read_options))
+        data = mc.read(table, **read_options)
+        inspection = mc.inspect(data)
+    messages.notes(data.origin.notes)
     if output == _STDOUT:
         print_data(_draft(inspection))
         return

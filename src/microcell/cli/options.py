@@ -204,7 +204,7 @@ RowsArePeople = Annotated[
     ),
 ]
 
-_READ_PANEL = "Reading .csv, .tsv and .txt files (detected automatically if omitted)"
+_READ_PANEL = "Reading files (detected automatically if omitted)"
 _READ_OPTIONS: dict[str, Any] = {
     "delimiter": Annotated[
         str | None,
@@ -243,6 +243,30 @@ _READ_OPTIONS: dict[str, Any] = {
         typer.Option(
             metavar="TEXT",
             help="Text that marks a missing value. Repeatable.",
+            rich_help_panel=_READ_PANEL,
+        ),
+    ],
+    "thousands": Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHARACTER",
+            help="Thousands separator of a text file: a point, comma, space or apostrophe.",
+            rich_help_panel=_READ_PANEL,
+        ),
+    ],
+    "sheet": Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|NUMBER",
+            help="Sheet of a workbook.",
+            rich_help_panel=_READ_PANEL,
+        ),
+    ],
+    "skip_rows": Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Rows above the column names to skip, such as a title.",
             rich_help_panel=_READ_PANEL,
         ),
     ],

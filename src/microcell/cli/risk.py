@@ -85,6 +85,7 @@ def risk(
         result = mc.risk(data, roles, k=k, population=population)
         if schema is None:
             result = result.with_drafted_roles()
+    messages.notes(data.origin.notes)
     title = f"Risk of {table.name}"
     if report is not None:
         page = mc.report.render_risk(result, "html", title=title, most=most)

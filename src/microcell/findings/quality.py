@@ -423,8 +423,8 @@ def dominated_cells(case: Case) -> Iterator[Observation]:
     meaning="A column has numbers with currency signs, units or thousands separators, so it was "
     "read as text. Each amount counts as a category of its own: it cannot be averaged, and an "
     "exact amount that is published unchanged may identify people.",
-    advice="Remove signs and separators, or read the file with `--decimal`, so that the column is "
-    "numeric.",
+    advice="Read the file with `--thousands` or `--decimal`, or remove signs, so that the column "
+    "is numeric.",
     published_only=True,
 )
 def amounts_as_text(case: Case) -> Iterator[Observation]:
@@ -443,8 +443,8 @@ def amounts_as_text(case: Case) -> Iterator[Observation]:
         yield Observation(
             f"{name!r} has amounts stored as text ({len(amounts):,} of {len(texts):,} distinct "
             "values): each counts as a category of its own.",
-            f"Remove currency signs and thousands separators from {name!r}, or read the file with "
-            "--decimal, so that the column is numeric",
+            f"Read the file with --thousands (or --decimal), or remove signs from {name!r}, so "
+            "that the column is numeric",
             {"amounts": len(amounts), "distinct": len(texts), "records": rows},
             (name,),
         )

@@ -153,6 +153,9 @@ class TableSection(Section):
         "or the digests of all files of a data set, in order."
     )
     files: int | None = Field(default=None, description="Number of files of a data set.")
+    reading: dict[str, Any] | None = Field(
+        default=None, description="Options that the file was read with, such as `na`."
+    )
 
 
 class FileSection(Section):

@@ -28,7 +28,8 @@ class Origin:
 
     ``path``, ``suffix`` and ``dialect`` describe its file. ``labels`` (by column) and
     ``value_labels`` (by column and value) come from statistical files. ``timed`` lists published
-    columns whose original values had times of day.
+    columns whose original values had times of day. ``reading`` are the options that the file was
+    read with, and ``notes`` say how numbers were recognized.
     """
 
     source: Literal["dict", "frame", "file"] = "frame"
@@ -38,6 +39,8 @@ class Origin:
     value_labels: Mapping[str, Mapping[Any, str]] = field(default_factory=dict)
     path: Path | None = None
     timed: frozenset[str] = frozenset()
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return short_repr(self, self.source, suffix=self.suffix)

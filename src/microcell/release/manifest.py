@@ -50,6 +50,7 @@ __all__ = [
     "find_manifest",
     "manifest_path",
     "other_releases",
+    "stored_reading",
     "was_read_differently",
 ]
 
@@ -240,7 +241,18 @@ def describe_table(table: Table) -> TableSection:
         columns=len(table.names),
         sha256=tables.digest(table) if path is None else tables.file_digest(path),
         sha256_of="contents" if path is None else "file",
+        reading=dict(table.origin.reading) or None,
     )
+
+
+def stored_reading(manifest: Manifest | None, path: Any) -> Mapping[str, Any]:
+    """Return the options that an original was read with, if the manifest describes this file."""
+    section = None if manifest is None else manifest.input
+    if section is None or not section.reading or not isinstance(path, (str, Path)):
+        return {}
+    if section.sha256_of != "file" or not Path(path).is_file():
+        return {}
+    return section.reading if tables.file_digest(path) == section.sha256 else {}
 
 
 def describe_file(path: Path, content: Path, folder: Path) -> FileSection:

@@ -370,6 +370,7 @@ def rerun_command(manifest: Entries | None) -> str:
     if not complete or method.get("batches"):
         return ""
     words = ["microcell", "anonymize", "ORIGINAL", "-s", "SCHEMA", "-k", _requested_k(entries)]
+    words += _reading_options(_section(_section(entries, "input"), "reading"))
     words += ["--method", str(requested), *_method_options(_section(method, "options"))]
     words += ["--seed", str(seed), *_require_options(entries), *_design_options(entries)]
     words += _person_options(entries)
@@ -386,6 +387,12 @@ def rerun_command(manifest: Entries | None) -> str:
     elif entries.get("row_order") == "shuffled":
         words += ["--order-key", "MANIFEST"]
     return " ".join(quote(word) for word in (*words, "-o", "RELEASED"))
+
+
+def _reading_options(reading: Entries) -> Iterator[str]:
+    for name, value in reading.items():
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            yield from (f"--{name.replace('_', '-')}", str(item))
 
 
 def _method_options(options: Entries) -> Iterator[str]:

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from shlex import quote
 from time import strptime
 from typing import Any, Literal
 
@@ -540,10 +541,9 @@ def _notes(profile: _Profile) -> Iterator[str]:
     """Return advice about a column that was read as text."""
     separator = profile.thousands_separator
     if separator:
-        decimal = ", decimal=','" if separator == "." else ""
         yield (
-            f"Numbers with {separator!r} as thousands separator: remove it, or read the file with "
-            f"pandas.read_csv(..., thousands={separator!r}{decimal})."
+            f"Numbers with {separator!r} as thousands separator: read the text file with "
+            f"--thousands {quote(separator)}, which does not change other columns."
         )
     if profile.non_numbers:
         count = _plural(profile.non_numbers, "value is not a number", "values are not numbers")

@@ -177,6 +177,13 @@ class ReadOptions(_FileModel):
         default=None, description="Quote character; empty if fields are never quoted."
     )
     decimal: str | None = Field(default=None, description="Decimal separator: a point or a comma.")
+    thousands: str | None = Field(
+        default=None, description="Thousands separator: a point, comma, space or apostrophe."
+    )
+    sheet: str | int | None = Field(
+        default=None, description="Name or number (from 1) of the sheet of a workbook."
+    )
+    skip_rows: int | None = Field(default=None, description="Rows above the column names to skip.")
     na: str | list[str] | None = Field(
         default=None, description="Texts that mark a missing value, besides the empty field."
     )
@@ -284,7 +291,8 @@ class Run:
     require
         Limits that the release must meet, by measure.
     read
-        Options for reading the input: delimiter, encoding, quote, decimal, na.
+        Options for reading the input: delimiter, encoding, quote, decimal, na,
+        thousands, sheet, skip_rows.
     """
 
     input: Path | None = None

@@ -1,6 +1,7 @@
-"""Vocabulary for drafting schemas: column names and common scales in four languages.
+"""Vocabulary for drafting schemas: column names and common scales in several languages.
 
-The languages are English, Spanish, German and French.
+The languages are English, Spanish, German and French, and Italian for names of columns in registers
+and hospitals.
 """
 
 import re
@@ -30,10 +31,12 @@ IDENTIFYING = {
         "^names?$, ^nombres?$, ^noms?$, surname*, (first|last|full|given|family|user) ?name, "
         "(patient|person|client|customer|contact|employee|student|member|participant|respondent)s? "
         "?names?, (name|nombre|nom) (of|des|der|del|de|du) .*, "
-        "apellido*, nombre (completo|de pila), vorname*, nachname*, familienname*, prenom*, nom de "
-        "famille"
+        "nome, cognome*, apellido*, nombre (completo|de pila), vorname*, nachname*, "
+        "familienname*, prenom*, nom de famille"
     ),
     "an official ID number": (
+        "codice fiscale, tessera sanitaria, nhc, (numero|num|no|nr) (de )?historia( clinica)?, "
+        "historia clinica, ipp, nir, (kranken)?versichertennummer, kvnr, "
         "ssn, social security*, dni, nif, nie, nir, passport*, pasaporte, reisepass*, passeport, "
         "iban, (tax|national|steuer) id, steuernummer, sozialversicherung*, seguridad social, "
         "securite sociale, mrn, nhs( ?(no|number|nr))?, "
@@ -94,14 +97,24 @@ WEIGHTS = {
 }
 QUASI_IDENTIFYING = {
     "an age or date of birth": (
-        "age, agegroup, edad*, alter, alters*, *birth*, dob, born, geburt*, nacimiento, naissance"
+        "age, agegroup, edad*, alter, alters*, eta, *birth*, dob, born, geburt*, gebdat*, gebjahr, "
+        "nacimiento, naissance, (data (di )?)?nascita"
     ),
-    "a sex or gender": "sex, sexe, sexo, gender*, genero, geschlecht*, genre",
-    "a postal code": "zip*, postal*, post ?code*, plz, postleitzahl*, cp",
+    "a sex or gender": "sex, sexe, sexo, sesso, gender*, genero, geschlecht*, genre, genere",
+    "a postal code": "zip*, postal*, post ?code*, plz, postleitzahl*, cp, cap",
     "a place": (
         "city*, town*, municip*, region*, provinc*, county, country*, state, district*, place*, "
         "location*, ort, wohnort, stadt*, bundesland, gemeinde*, ciudad, pais, barrio, ville, "
-        "pays, commune*, latitud*, longitud*"
+        "pays, commune*, comune, citta, provincia, regione, paese, latitud*, longitud*"
+    ),
+    "a ward or department": (
+        "ward*, hospital ?unit, department*, station(en)?, fachabteilung*, abteilung*, klinik, "
+        "servicio, unidad, planta, service, unite, reparto, dipartimento"
+    ),
+    "a date of admission or discharge": (
+        "*admission*, *discharge*, *aufnahme*, *entlass*, einweisung*, ingreso, (fecha (de )?)?"
+        "(ingreso|alta)( hospitalari[ao])?, (date (d )?)?(entree|sortie)( .*)?, ricovero*, "
+        "(data (di )?)?(ricovero|dimissione)( .*)?"
     ),
     "education": (
         "educ*, school*, degree*, estudios, bildung*, ausbildung*, schul*, etudes, diplome*"
@@ -136,7 +149,8 @@ CONFIDENTIAL = {
     "*einkommen, gehalt*, lohn*, revenu*, debts?, "
     "costs?, charges?, costes?, *kosten, couts?",
     "health information": (
-        "*diagnos*, icd( ?(9|10|11))?( .*)?, cie 1[01], cim 1[01], disease*, hiv, aids, "
+        "*diagnos*, icd( ?(9|10|11))?( .*)?, cie ?(9|10|11)( .*)?, cim ?1[01]( .*)?, ops, drg*, "
+        "malattia*, patologia*, terapia*, trattamento*, disease*, hiv, aids, "
         "cancer*, tumou?r*, enfermedad*, *krankheit*, maladie*, symptom*, drugs?, treatment*, "
         "therap*, tratamiento, behandlung*, traitement, tsh, tpo, glucose*, cholest*, blood*"
     ),

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from microcell._files import read_bytes
+from microcell._files import Readable, read_bytes
 from microcell.errors import TableError
 from microcell.model import Origin
 from microcell.tables.content import Content
@@ -26,23 +26,23 @@ __all__ = [
 ]
 
 
-def read_parquet(path: Path) -> Content:
+def read_parquet(path: Readable) -> Content:
     """Read a Parquet file."""
     return _read_with_polars(path, "Parquet", pl.read_parquet)
 
 
-def read_arrow(path: Path) -> Content:
+def read_arrow(path: Readable) -> Content:
     """Read an Arrow file or stream."""
     return _read_with_polars(path, "Arrow", _parse_arrow)
 
 
-def read_json_lines(path: Path) -> Content:
+def read_json_lines(path: Readable) -> Content:
     """Read a file with one JSON object per line."""
     return _read_with_polars(path, "JSON lines", _parse_json_lines)
 
 
 def _read_with_polars(
-    path: Path, product: str, parse: Callable[[BytesIO], pl.DataFrame]
+    path: Readable, product: str, parse: Callable[[BytesIO], pl.DataFrame]
 ) -> Content:
     data = read_bytes(path)
     if not data:

@@ -26,3 +26,5 @@ class Content:
     dialect: Dialect | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     value_labels: Mapping[str, Mapping[Any, str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """How values were read, by name of column and count; never a value."""

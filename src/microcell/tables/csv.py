@@ -18,14 +18,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from microcell._display import count
-from microcell._files import read_bytes
+from microcell._files import Readable, read_bytes
 from microcell.errors import OptionError, TableError
 from microcell.model import Dialect, Integers, Origin
 from microcell.tables.content import Content
+from microcell.tables.numbers import ungroup
+from microcell.tables.options import ReadOptions
 from microcell.tables.values import as_plain_types, check_names
 
 __all__ = [
-    "CsvOptions",
     "Marks",
     "ParsedCsv",
     "Shape",
@@ -429,49 +430,13 @@ _DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE = 1 << 18
 
 
-@dataclass(frozen=True)
-class CsvOptions:
-    """Options for reading a CSV file; None means that an option is detected automatically.
-
-    ``na`` lists the texts that mark a missing value.
-    """
-
-    delimiter: str | None = None
-    encoding: str | None = None
-    quote: str | None = None
-    decimal: str | None = None
-    na: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        _check_character("delimiter", self.delimiter, empty_allowed=False)
-        _check_character("quote", self.quote, empty_allowed=True)
-        if self.delimiter is not None and self.delimiter == self.quote:
-            raise OptionError(
-                "delimiter and quote must be different characters.",
-                code="option.conflict",
-                option="delimiter",
-            )
-        if self.decimal not in (None, ".", ","):
-            raise OptionError(
-                "decimal must be '.' or ','.",
-                code="option.invalid",
-                option="decimal",
-            )
-        if isinstance(self.na, str) or not all(isinstance(word, str) for word in self.na):
-            raise OptionError(
-                "na must be a list of texts that mark a missing value, for example ['NA', '-'].",
-                code="option.wrong_type",
-                option="na",
-            )
-        object.__setattr__(self, "na", tuple(self.na))
-
-
 @dataclass(frozen=True, eq=False)
 class ParsedCsv:
-    """A frame and the dialect of its file."""
+    """A frame, the dialect of its file, and notes on how values were read."""
 
     frame: pl.DataFrame
     dialect: Dialect
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -480,7 +445,7 @@ class _Decoded:
     encoding: str
 
 
-def parse_csv(raw: bytes, options: CsvOptions, *, prefer: str = ",") -> ParsedCsv:
+def parse_csv(raw: bytes, options: ReadOptions, *, prefer: str = ",") -> ParsedCsv:
     """Parse CSV text, with each column in the narrowest type that fits all of its values.
 
     ``prefer`` is the delimiter to use in a tie. Empty fields, quoted or not, are missing. Whole
@@ -488,7 +453,7 @@ def parse_csv(raw: bytes, options: CsvOptions, *, prefer: str = ",") -> ParsedCs
     number with a leading zero or too large for 64 bits leaves its column as text.
     """
     decoded = _decode(raw, options.encoding)
-    data = _tidy(decoded.data)
+    data = _skip_lines(_tidy(decoded.data), options.skip_rows)
     quote = _find_quote(data, options.quote)
     delimiter = options.delimiter or _find_delimiter(data, quote=quote, prefer=prefer)
     if delimiter == quote:
@@ -499,28 +464,69 @@ def parse_csv(raw: bytes, options: CsvOptions, *, prefer: str = ",") -> ParsedCs
             option="delimiter",
         )
     marks = Marks(ord(delimiter), ord(quote) if quote else None)
-    dialect = Dialect(
-        delimiter=delimiter, encoding=decoded.encoding, quote=quote, decimal=options.decimal or "."
-    )
+    decimal = options.decimal or ("," if options.thousands == "." else ".")
+    dialect = Dialect(delimiter, decoded.encoding, quote, decimal)
+    _check_title(data, marks)
     texts = _parse(data, measure(data, marks), dialect)
     texts = texts.select(_without(("", *options.na)))
-    if options.decimal is None and delimiter == ";":
+    if options.decimal is None and options.thousands is None and delimiter == ";":
         dialect = replace(dialect, decimal=find_decimal(texts))
-    return ParsedCsv(convert(texts, decimal=dialect.decimal), dialect)
+    plain, notes = ungroup(texts, decimal=dialect.decimal, thousands=options.thousands)
+    return ParsedCsv(convert(plain, decimal=dialect.decimal), dialect, notes)
 
 
-def _check_character(option: str, value: str | None, *, empty_allowed: bool) -> None:
-    if value is None or (empty_allowed and value == ""):
+def _skip_lines(data: bytes, n_lines: int) -> bytes:
+    start = 0
+    for _ in range(n_lines):
+        start = data.find(b"\n", start) + 1
+        if start in (0, len(data)):
+            raise OptionError(
+                f"skip_rows is {n_lines}, but the file has no line of column names after as many "
+                "lines. Use a smaller number.",
+                code="option.out_of_range",
+                option="skip_rows",
+            )
+    return data[start:]
+
+
+_MAX_TITLE = 20
+"""Number of lines that may come before the column names."""
+
+
+def _check_title(data: bytes, marks: Marks) -> None:
+    """Raise TableError if the file seems to begin with a title instead of column names.
+
+    That is the case if the first lines have fewer fields than all lines after them, with a
+    delimiter for which the first line is no header.
+    """
+    sample = data[:_SAMPLE]
+    counts = count_fields(sample, marks)
+    if counts.size and counts[0] > 1 and (counts == counts[0]).all():
         return
-    if not (
-        isinstance(value, str) and len(value) == 1 and value.isascii() and value not in "\r\n\0"
-    ):
-        empty = ", or '' for none" if empty_allowed else ""
-        raise OptionError(
-            f"{option} must be one ASCII character{empty}.",
-            code="option.invalid",
-            option=option,
+    candidates = dict.fromkeys((marks.delimiter, *map(ord, _DELIMITERS)))
+    layouts = [
+        _title_and_width(count_fields(sample, replace(marks, delimiter=delimiter)))
+        for delimiter in candidates
+    ]
+    n_title, width = max(layouts, key=lambda item: item[1])
+    if n_title:
+        raise TableError(
+            f"The first {count(n_title, 'line')} {'has' if n_title == 1 else 'have'} fewer "
+            f"fields than the {width} of the lines after, like a title above the column "
+            f"names. Skip them with skip_rows={n_title} (--skip-rows {n_title}).",
+            code="table.malformed",
+            skip_rows=n_title,
         )
+
+
+def _title_and_width(counts: Integers) -> tuple[int, int]:
+    """Return how many lines come before lines that all have the same, larger number of fields."""
+    width = int(counts[-1]) if counts.size else 0
+    n_title = int((counts == width).argmax()) if counts.size else 0
+    fits = (counts[:n_title] < width).all() and (counts[n_title:] == width).all()
+    if width < 2 or not 0 < n_title <= min(_MAX_TITLE, counts.size - 2) or not fits:
+        return 0, 0
+    return n_title, width
 
 
 def _decode(raw: bytes, encoding: str | None) -> _Decoded:
@@ -672,10 +678,10 @@ def _without(missing: Sequence[str]) -> pl.Expr:
     return pl.when(~pl.all().is_in(words.implode())).then(pl.all())
 
 
-def read_csv(path: Path, options: CsvOptions, *, prefer: str = ",") -> Content:
+def read_csv(path: Readable, options: ReadOptions, *, prefer: str = ",") -> Content:
     """Read a file of delimited text."""
     parsed = parse_csv(read_bytes(path), options, prefer=prefer)
-    return Content(parsed.frame, parsed.dialect)
+    return Content(parsed.frame, parsed.dialect, notes=parsed.notes)
 
 
 def write_csv(frame: pl.DataFrame, path: Path, origin: Origin, *, prefer: str = ",") -> None:

@@ -13,14 +13,17 @@ from typing import Any
 
 import polars as pl
 
-from microcell._files import find_system_error, unwritable
+from microcell._files import MemoryFile, Readable, find_system_error, is_url, unwritable
 from microcell.errors import OptionError, TableError
 from microcell.model import Dialect, Origin, Table
 from microcell.tables import columnar, spreadsheets, statfiles
 from microcell.tables.content import LARGEST_EXACT, Content
-from microcell.tables.csv import CsvOptions, read_csv, write_csv
+from microcell.tables.csv import read_csv, write_csv
 from microcell.tables.fits import OPAQUE, Limits, Naming, check_fits
 from microcell.tables.frames import to_polars, used_categories, wrap
+from microcell.tables.missing import replace_missing
+from microcell.tables.options import ReadOptions
+from microcell.tables.sources import COMPRESSED, locate
 from microcell.tables.values import as_arrays, with_dates
 
 __all__ = ["FORMATS", "Format", "check_suffix", "check_writable", "read", "read_back", "write"]
@@ -35,8 +38,10 @@ class Format:
     limits
         What it can store.
     read, write
-        Functions that read and write a file; those of delimited text also take options. Without
-        ``write``, the format can only be read.
+        Functions that read and write a file; those of text and spreadsheets also take options.
+        Without ``write``, the format can only be read.
+    options
+        Names of the options for reading, besides ``na``.
     delimiter
         Default delimiter of delimited text.
     stores_dates_as_text
@@ -54,6 +59,7 @@ class Format:
     stores_dates_as_text: bool = False
     require_writer: Callable[[str], Any] | None = None
     instead: str = ""
+    options: frozenset[str] = frozenset()
 
 
 _NUL = {r"\x00": "a NUL character"}
@@ -137,6 +143,7 @@ def _delimited(delimiter: str) -> Format:
         partial(write_csv, prefer=delimiter),
         delimiter=delimiter,
         stores_dates_as_text=True,
+        options=frozenset(("delimiter", "encoding", "quote", "decimal", "thousands", "skip_rows")),
     )
 
 
@@ -149,6 +156,10 @@ def _statistical(limits: Limits, kind: statfiles.StatFormat) -> Format:
     )
 
 
+_SHEET_OPTIONS = frozenset(("sheet", "skip_rows"))
+_OLD_SHEET = Format(
+    _SHEET_LIMITS, spreadsheets.read_spreadsheet, instead=".xlsx", options=_SHEET_OPTIONS
+)
 _ARROW = Format(_COLUMNAR_LIMITS, columnar.read_arrow, columnar.write_arrow)
 _JSON_LINES = Format(
     _JSON_LIMITS,
@@ -172,9 +183,10 @@ FORMATS: dict[str, Format] = {
         spreadsheets.read_spreadsheet,
         spreadsheets.write_spreadsheet,
         require_writer=spreadsheets.require_writer,
+        options=_SHEET_OPTIONS,
     ),
-    ".xls": Format(_SHEET_LIMITS, spreadsheets.read_spreadsheet, instead=".xlsx"),
-    ".ods": Format(_SHEET_LIMITS, spreadsheets.read_spreadsheet, instead=".xlsx"),
+    ".xls": _OLD_SHEET,
+    ".ods": _OLD_SHEET,
     ".sav": _statistical(_SPSS_LIMITS, statfiles.SPSS),
     ".zsav": _statistical(_SPSS_LIMITS, statfiles.SPSS_COMPRESSED),
     ".dta": _statistical(_STATA_LIMITS, statfiles.STATA),
@@ -199,6 +211,9 @@ def read(
     quote: str | None = None,
     decimal: str | None = None,
     na: Sequence[str] = (),
+    thousands: str | None = None,
+    sheet: str | int | None = None,
+    skip_rows: int = 0,
 ) -> Table:
     """Read a table from a file or a frame.
 
@@ -206,61 +221,124 @@ def read(
     ----------
     source
         Path of a file (.csv, .tsv, .txt, .parquet, .arrow, .feather, .ipc, .jsonl, .ndjson, .xlsx,
-        .xls, .ods, .sav, .zsav, .dta, .sas7bdat, .xpt); a pandas, polars or pyarrow table, or any
-        object supported by narwhals or the Arrow C stream protocol; or a dict of arrays or lists.
-        It is never modified. A :class:`Table` is returned unchanged.
+        .xls, .ods, .sav, .zsav, .dta, .sas7bdat, .xpt), possibly compressed (.gz, .bz2, .zst, or
+        .zip with a single file), a URL such as https:// or s3:// (extra ``sources``), "-" for
+        standard input, or an open file; a pandas, polars or pyarrow table, or any object supported
+        by narwhals or the Arrow C stream protocol; or a dict of arrays or lists. It is never
+        modified. A :class:`Table` is returned as it is.
     delimiter, encoding, quote, decimal
         Dialect of a .csv, .tsv or .txt file; detected automatically if omitted. ``quote=""`` if
         quotes have no meaning.
     na
-        Texts that mark a missing value in such a file, besides the empty field.
+        Texts that mark a missing value in a file of any format, besides the empty field.
+    thousands
+        Thousands separator of a text file; "" for none. If omitted, columns such as 1.506,83 are
+        recognized where some value has both separators.
+    sheet
+        Name or number (from 1) of the sheet of a workbook.
+    skip_rows
+        Number of rows above the column names in a text file or a sheet.
 
     Examples
     --------
     >>> read({"age": [31, None, 52]}).columns["age"].missing
     array([False,  True, False])
     """
-    options = CsvOptions(
-        delimiter=delimiter, encoding=encoding, quote=quote, decimal=decimal, na=na
+    options = ReadOptions(
+        delimiter=delimiter,
+        encoding=encoding,
+        quote=quote,
+        decimal=decimal,
+        na=na,
+        thousands=thousands,
+        sheet=sheet,
+        skip_rows=skip_rows,
     )
     if isinstance(source, (str, Path)):
-        return _read_file(Path(source), options)
-    if options != CsvOptions():
+        path = Path(source)
+        check_format(path, options)
+    file = locate(source)
+    if file is not None:
+        on_disk = isinstance(source, (str, Path)) and (
+            not isinstance(file, MemoryFile)
+            or (path.suffix.lower() in COMPRESSED and path.exists())
+        )
+        return _read_file(file, options, path if on_disk else None)
+    if options != ReadOptions():
         raise OptionError(
-            "delimiter, encoding, quote, decimal and na apply only to .csv, .tsv and .txt files.",
+            f"{', '.join(options.used())}: options for reading apply only to files.",
             code="option.unsupported",
         )
     return _read_frame(source)
 
 
-def _read_file(path: Path, options: CsvOptions) -> Table:
-    suffix = path.suffix.lower()
+def check_format(path: Path, options: ReadOptions) -> None:
+    """Check the suffix of a path before it is read, unless its content has to tell its format."""
+    if str(path) == "-" or path.suffix.lower() in COMPRESSED or is_url(path):
+        return
+    _find_format(path, options)
+
+
+def _find_format(file: Readable, options: ReadOptions) -> Format:
+    suffix = file.suffix.lower()
     file_format = FORMATS.get(suffix)
-    if file_format is None or file_format.delimiter is None:
-        if options != CsvOptions():
-            raise OptionError(
-                "delimiter, encoding, quote, decimal and na apply only to .csv, .tsv and .txt "
-                f"files, not to {suffix}.",
-                code="option.unsupported",
-                suffix=suffix,
-            )
-        if path.is_dir():
-            raise TableError(
-                f"{str(path)!r} is a folder, not a table. Pass the path of a file.",
-                code="table.unknown_format",
-                path=str(path),
-            )
-    if file_format is None:
-        raise TableError(
-            f"{str(path)!r}: {f'{suffix} files' if suffix else 'files without a suffix'} cannot "
-            f"be read. Supported: {', '.join(FORMATS)}.",
-            code="table.unknown_format",
-            path=str(path),
+    supported = frozenset() if file_format is None else file_format.options
+    unsupported = set(options.used()) - supported - {"na"}
+    if unsupported:
+        raise OptionError(
+            f"{', '.join(sorted(unsupported))} {'does' if len(unsupported) == 1 else 'do'} not "
+            f"apply to {suffix or 'such'} files. Leave it out.",
+            code="option.unsupported",
+            suffix=suffix,
         )
-    is_delimited = file_format.delimiter is not None
-    content = file_format.read(path, options) if is_delimited else file_format.read(path)
-    origin = Origin("file", suffix, content.dialect, content.labels, content.value_labels, path)
-    return wrap(content.frame, origin)
+    if file_format is not None and not (isinstance(file, Path) and _is_odd_folder(file)):
+        return file_format
+    if isinstance(file, Path) and file.is_dir():
+        raise TableError(
+            f"{str(file)!r} is a folder, not a table. Pass the path of a file.",
+            code="table.unknown_format",
+            path=str(file),
+        )
+    raise TableError(
+        f"{str(file)!r}: {f'{suffix} files' if suffix else 'files without a suffix'} cannot "
+        f"be read. Supported: {', '.join(FORMATS)}.",
+        code="table.unknown_format",
+        path=str(file),
+    )
+
+
+def _is_odd_folder(path: Path) -> bool:
+    """Return whether a folder has the suffix of a format that is not delimited text."""
+    file_format = FORMATS.get(path.suffix.lower())
+    return file_format is not None and file_format.delimiter is None and path.is_dir()
+
+
+def _read_file(file: Readable, options: ReadOptions, path: Path | None) -> Table:
+    file_format = _find_format(file, options)
+    if isinstance(file, MemoryFile) and file_format.limits in (
+        _SPSS_LIMITS,
+        _STATA_LIMITS,
+        _SAS_LIMITS,
+    ):
+        raise TableError(
+            f"{file.suffix} files can only be read from a path. Decompress or download it first.",
+            code="table.unknown_format",
+        )
+    content = file_format.read(file, options) if file_format.options else file_format.read(file)
+    frame = content.frame
+    if options.na and file_format.delimiter is None:
+        frame = replace_missing(frame, options.na)
+    origin = Origin(
+        "file",
+        file.suffix.lower(),
+        content.dialect,
+        content.labels,
+        content.value_labels,
+        path,
+        reading=options.used(),
+        notes=content.notes,
+    )
+    return wrap(frame, origin)
 
 
 def _read_frame(source: Any) -> Table:
@@ -394,6 +472,7 @@ def read_back(table: Table, path: Path) -> Table:
         quote=dialect.quote or '"',
         decimal=dialect.decimal,
         encoding="utf-8",
+        thousands="",
     )
 
 
