@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from shlex import quote
 from time import strptime
 from typing import Any, Literal
 
@@ -543,7 +542,7 @@ def _notes(profile: _Profile) -> Iterator[str]:
     if separator:
         yield (
             f"Numbers with {separator!r} as thousands separator: read the text file with "
-            f"--thousands {quote(separator)}, which does not change other columns."
+            f'--thousands "{separator}".'
         )
     if profile.non_numbers:
         count = _plural(profile.non_numbers, "value is not a number", "values are not numbers")
