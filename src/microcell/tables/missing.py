@@ -21,7 +21,8 @@ def replace_missing(frame: pl.DataFrame, words: Sequence[str]) -> pl.DataFrame:
     """
     numbers = [float(word) for word in words if _is_number(word)]
     changed = []
-    for column in frame:
+    for named in frame:
+        column = named.alias("x")  # polars takes names such as ^a.*$ for patterns
         if column.dtype == pl.String:
             marked = column.is_in(pl.Series(list(words), dtype=pl.String).implode())
         elif column.dtype.is_numeric() and numbers:
@@ -30,9 +31,10 @@ def replace_missing(frame: pl.DataFrame, words: Sequence[str]) -> pl.DataFrame:
             continue
         if marked.any():
             cleared = column.to_frame().select(
-                pl.when(~pl.lit(marked).fill_null(value=False)).then(pl.col(column.name))
+                pl.when(~pl.lit(marked).fill_null(value=False)).then(pl.col("x"))
             )
-            changed.append((convert(cleared) if column.dtype == pl.String else cleared).to_series())
+            read = convert(cleared) if column.dtype == pl.String else cleared
+            changed.append(read.to_series().alias(named.name))
     return frame.with_columns(changed)
 
 

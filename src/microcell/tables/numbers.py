@@ -45,15 +45,17 @@ def ungroup(
         shows = grouped
         if thousands is None:
             shows = rf"[0-9]{re.escape(separator)}[0-9]{{3}}{re.escape(point)}[0-9]"
-        for column in texts:
-            if column.name in changed or not _fits(column, either, shows):
+        for named in texts:
+            # Polars takes names such as ^a.*$ for patterns.
+            name, column = named.name, named.alias("x")
+            if name in changed or not _fits(column, either, shows):
                 continue
             bare = column.str.replace_all(rf"{_CURRENCY}|\s|\x{{a0}}", "")
             bare = bare.str.replace_all(separator, "", literal=True)
-            changed[column.name] = bare.str.replace(point, decimal, literal=True)
+            changed[name] = bare.str.replace(point, decimal, literal=True).alias(name)
             n_values = int(column.str.contains(grouped).sum())
             notes.append(
-                f"Column {column.name!r}: {count(n_values, 'number')} with {separator!r} as the "
+                f"Column {name!r}: {count(n_values, 'number')} with {separator!r} as the "
                 "thousands separator."
             )
     return texts.with_columns(list(changed.values())), tuple(notes)
