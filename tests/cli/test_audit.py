@@ -63,7 +63,7 @@ def test_the_manifest_is_found_next_to_the_release_or_by_its_flag(released, run)
     assert 0 < actual["measures"]["information_loss"]["value"] < 1
 
 
-def test_changed_values_suggest_the_reading_options(folder, run):
+def test_the_stored_reading_options_are_used_and_others_are_suspected(folder, run):
     schema = '[columns.age]\nrole = "quasi"\n[columns.illness]\nrole = "confidential"\n'
     (folder / "own.toml").write_text("schema_version = 1\n" + schema, encoding="utf-8")
     (folder / "own.csv").write_text(
@@ -85,7 +85,10 @@ def test_changed_values_suggest_the_reading_options(folder, run):
     assert anonymized.code == 0, anonymized.stderr
     alike = run("audit", "own.csv", "own_k2.csv", "-s", "own.toml", "--na", "none")
     assert (alike.code, alike.stderr) == (0, "")
-    assert "--na" in run("audit", "own.csv", "own_k2.csv", "-s", "own.toml").stderr
+    stored = run("audit", "own.csv", "own_k2.csv", "-s", "own.toml")
+    assert (stored.code, stored.stderr) == (0, "")
+    other = run("audit", "own.csv", "own_k2.csv", "-s", "own.toml", "--na", "x")
+    assert "--na" in other.stderr
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "{", "\xff", "null"])
