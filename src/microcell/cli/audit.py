@@ -30,6 +30,7 @@ from microcell.cli.options import (
 
 if TYPE_CHECKING:
     from microcell import Audit, Manifest
+    from microcell.model import Table
 
 __all__ = ["EXAMPLES", "audit"]
 
@@ -148,18 +149,14 @@ def audit(
     _check_targets((report, certificate), sources)
     if certificate is not None:
         mc.report.check_certificate()
-    stored = mc.release.stored_reading(statement, original)
+    reading = read_options or mc.release.stored_reading(statement, original)
     with messages.progress():
         if engine_options:
             engine = {name: value for name, value in engine_options.items() if name != "engine"}
             result = mc.dask.audit_dataset(original, released, roles, manifest=statement, **engine)
         else:
-            reading = read_options or stored
-            before = mc.read(original, **reading)
-            dialect = _dialect(reading, original, released)
             result = mc.audit(
-                before,
-                mc.api.read_released(released, before, **dialect),
+                *_read_both(original, released, reading),
                 roles,
                 manifest=statement,
                 analyses=analysis or (),
@@ -195,6 +192,14 @@ def audit(
     _suggest_reading_options(messages, result)
     result.require(**limits)
     mc.api.check_strictly(result.findings if strict else ())
+
+
+def _read_both(
+    original: Path, released: Path, reading: Mapping[str, Any]
+) -> tuple["Table", "Table"]:
+    before = mc.read(original, **reading)
+    dialect = _dialect(reading, original, released)
+    return before, mc.api.read_released(released, before, **dialect)
 
 
 def _check_targets(targets: Sequence[Path | None], sources: Sequence[Path]) -> None:
