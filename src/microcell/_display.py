@@ -270,7 +270,7 @@ def make_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
 
 
 def frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Build a data frame from rows with the same names.
+    """Build a data frame from mappings with the same keys.
 
     Examples
     --------

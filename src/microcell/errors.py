@@ -50,7 +50,7 @@ CODES: Mapping[str, str] = {
     # Tables and files.
     "table.unreadable": "A table or file cannot be read.",
     "table.not_found": "A file does not exist.",
-    "table.malformed": "A file does not follow its format; the message names the row.",
+    "table.malformed": "A file is malformed; the message names the row.",
     "table.too_large": "A compressed file would expand to far more than its own size.",
     "table.bad_encoding": "A text file is not in the expected encoding.",
     "table.unknown_format": "The file format is not supported.",

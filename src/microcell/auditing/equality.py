@@ -140,7 +140,7 @@ def _count_excess(match: Match) -> int:
 
 
 def _surplus(before: Keys, after: Keys) -> int:
-    """Count the values that occur more often after than before, once per surplus occurrence."""
+    """Count the occurrences of values in ``after`` beyond those in ``before``."""
     if np.array_equal(np.sort(before), np.sort(after)):
         return 0
     distinct, position = np.unique(np.concatenate((before, after)), return_inverse=True)

@@ -56,7 +56,8 @@ def methods(json: Json = False, quiet: Quiet = False) -> None:
     for item in facts:
         print_facts([*zip(_HEADINGS, _texts(item), strict=True), ("", "")])
     Messages(quiet).info(
-        "The default, --method auto, chooses one of these by the size of the table and --effort."
+        "The default, --method auto, chooses one of these based on the size of the table and "
+        "--effort."
     )
 
 
@@ -84,7 +85,7 @@ COMPILE_EXAMPLES = ("microcell compile", "microcell compile --essential")
 def compile(
     essential: Annotated[
         bool,
-        typer.Option(help="Only the kernels that anonymize and audit use by default."),
+        typer.Option(help="Compile only the kernels that anonymize and audit use by default."),
     ] = False,
     jobs: Annotated[
         int | None,

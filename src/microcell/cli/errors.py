@@ -191,7 +191,7 @@ def _report_usage(error: Any, *, json: bool) -> int:
 
 
 def _reword(error: Any) -> OptionError:
-    """Return an :class:`OptionError` that says the same as an error of the argument parser.
+    """Convert an error of the argument parser to an :class:`OptionError`.
 
     Errors are distinguished by class and attributes, never by text. typer does not export the
     classes, so they are matched by name.

@@ -50,7 +50,7 @@ def studio(
         typer.Option(
             metavar="HEADER",
             help="Serve several people behind a proxy that authenticates them and names the user "
-            "in this header. The proxy must remove the header from what browsers send.",
+            "in this header. The proxy must strip this header from incoming requests.",
             show_default=False,
         ),
     ] = None,

@@ -339,7 +339,7 @@ def _find_contradictions(
         "The manifest and the schema name different person columns.": (
             set(counted_by) != set(schema.person)
         ),
-        "Quasi-identifiers in the manifest have another role in the schema.": (
+        "Some quasi-identifiers in the manifest have a different role in the schema.": (
             not quasi <= set(schema.keys)
         ),
     }

@@ -368,8 +368,8 @@ def resolve_hierarchies(schema: Schema, summary: Summary) -> Schema:
                 raise
             count = error.details["count"]
             raise SchemaError(  # rows of distinct values are not rows of the files
-                f"Column {column.name!r} contains {plural(count, 'value')} that the hierarchy does "
-                "not have. Add them to the hierarchy, or correct the files.",
+                f"Column {column.name!r} contains {plural(count, 'value')} that are "
+                "missing from its hierarchy. Add them to the hierarchy, or correct the files.",
                 code=error.code,
                 column=column.name,
                 count=count,

@@ -136,7 +136,7 @@ def check_widths(widths: Sequence[object]) -> str:
         if isinstance(width, (int, float)) and not isinstance(width, bool) and width > 0
     ]
     if len(numbers) < len(widths):
-        return "bands must be positive numbers, or some of " + ", ".join(CALENDAR)
+        return "bands must be positive numbers, or calendar units: " + ", ".join(CALENDAR)
     if any(wide <= narrow or wide % narrow for narrow, wide in pairwise(numbers)):
         return "every band must be a multiple of the one before, as in bands = [5, 10, 20]"
     return ""

@@ -151,7 +151,7 @@ def find_cheapest(layout: Layout, cells: Integers, partners: Integers, costs: Fl
 
 @inner_kernel
 def _least_rank(layout: Layout, block: int, cell: int) -> int:
-    """Return a lower bound on how many numbers the block's first cell is after ``cell``."""
+    """Return a lower bound on the cyclic distance from ``cell`` to the next cell of the block."""
     lowest, highest = layout.numbers[block]
     if lowest > cell or highest <= cell:
         return (lowest - cell - 1) % len(layout.cells)  # type: ignore[no-any-return]

@@ -40,7 +40,7 @@ _BARS = 20
 
 
 class _Sample(NamedTuple):
-    """Part of the population, and the k of its cells that corresponds to k in the population."""
+    """A sample of the population, with k scaled down to match."""
 
     points: Floats
     k: int

@@ -75,7 +75,7 @@ def digest_persons(table: Table, schema: Schema, key: bytes) -> Integers | None:
 
 
 def digest_values(table: Table, names: Sequence[str], key: bytes) -> Integers:
-    """Return the BLAKE2b digest of each row's values in some columns, with 64 bits."""
+    """Return a 64-bit BLAKE2b digest of each row's values in the given columns."""
     labels = class_labels(table, names)
     _, rows = np.unique(labels, return_index=True)
     columns = [_texts(table.columns[name], rows) for name in names]
@@ -87,7 +87,7 @@ def digest_values(table: Table, names: Sequence[str], key: bytes) -> Integers:
 
 
 def unify_spelling(text: str) -> str:
-    """Return a text without insignificant differences in case and white space.
+    """Normalize case and white space.
 
     Examples
     --------

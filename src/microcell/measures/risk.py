@@ -53,7 +53,7 @@ def check_population(population: object, people: int) -> None:
     if population < people:
         raise OptionError(
             f"population is {population} but must be at least {people}, the number of people in "
-            "the release. Pass the number of people that they were sampled from, or omit it.",
+            "the release. Pass the size of the population that they were sampled from, or omit it.",
             code="option.out_of_range",
             option="population",
         )

@@ -333,7 +333,7 @@ def _quantiles(numbers: Floats, shares: Floats) -> Floats:
     scope="quasi",
     overall="weighted mean",
     needs="pairs",
-    meaning="Share of the differences between records that publishing removed from the "
+    meaning="Share of the variation between records that is lost in the published "
     "quasi-identifiers: 0 if every value is unchanged, 1 if all records are published alike.",
     headline="0 % keeps every value, 100 % publishes all records alike.",
 )

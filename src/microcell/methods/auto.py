@@ -165,7 +165,7 @@ def _choose_for_equal_records(singles: int, n: int, total: int, effort: str | fl
     method = "groups of equal records are cells, then annealing of the others"
     if not isinstance(effort, str):
         share = float(effort) * n / total
-        chosen = f'chosen by "auto" within {effort:g} s (another run may differ)'
+        chosen = f'chosen by "auto" within {effort:g} s (results may differ between runs)'
         return Choice("anneal", f"{chosen}: {method}", {"seconds": share}, seconds=share)
     steps = _STEPS_OF_SINGLES * (1000 / max(singles, 1000)) ** 0.6 * _EFFORT_FACTORS[effort]
     reason = f'chosen by "auto" at effort "{effort}" ({total:,} records): {method}'
@@ -176,7 +176,7 @@ def _choose_within(seconds: float, X: Floats, k: int, total: int) -> Choice:
     """Choose a method for a time limit, of which the points get a proportional share."""
     n = len(X)
     share = seconds * n / total
-    chosen = f'chosen by "auto" within {seconds:g} s (another run may differ)'
+    chosen = f'chosen by "auto" within {seconds:g} s (results may differ between runs)'
     if steps_within(share, n) < _WORTH_ANNEALING:
         return _refined(n, chosen, ROUNDS, share)
     rival = _rival(X, k, total, chosen, 1) if _seconds_of_rival(X, k) < share / 2 else None
@@ -202,7 +202,7 @@ def _rival(X: Floats, k: int, total: int, chosen: str, starts: int) -> Choice | 
 
 
 def _seconds_of_rival(X: Floats, k: int) -> float:
-    """Return an upper estimate of the rival's run time on a current machine."""
+    """Estimate the run time of the alternative method conservatively, for a current machine."""
     return 5 + 7e-8 * _work(X, k)
 
 
@@ -238,7 +238,7 @@ def choose_method(
     if not isinstance(seconds, (int, float, np.integer, np.floating)):
         return Choice(method, REQUESTED, options)
     share = float(seconds) * len(points) / of
-    reason = f"{REQUESTED}, with a time limit (another run may differ)"
+    reason = f"{REQUESTED}, with a time limit (results may differ between runs)"
     return Choice(method, reason, {**options, "seconds": share}, seconds=share)
 
 

@@ -278,7 +278,7 @@ def _as_taxonomies(taxonomy: Any, count: int) -> list[Mapping[Any, Any]]:
 
 
 def _lay_categories(names: Sequence[Any], tree: Mapping[Any, Any]) -> Floats:
-    """Return a point per category: a coordinate for each node on its way to the root."""
+    """Embed the categories as points with one coordinate per node on the path to the root."""
     paths = [_way_to_root(name, tree) for name in names]
     nodes = {node: place for place, node in enumerate(dict.fromkeys(n for p in paths for n in p))}
     vertices = np.zeros((len(names), len(nodes)))

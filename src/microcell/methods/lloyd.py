@@ -619,7 +619,7 @@ def _solve_variable(
 def _better(
     problem: Problem, settings: Settings, best: Solution, start: Solution, rng: np.random.Generator
 ) -> Solution:
-    """Return the better of a solution and the result of shaking and descending from a start."""
+    """Shake and descend from ``start``; return the result if it is better than ``best``."""
     rounds = _shakes(problem, settings)
     trial = descend(problem, shake(problem, start, rounds, rng), settings.descent)
     return trial if trial.loss < best.loss else best

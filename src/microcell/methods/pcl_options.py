@@ -188,7 +188,7 @@ def as_demand(demand: Any, rows: int, name: str = "demand") -> Integers | None:
 
 
 def split_demand(rows: Integers, labels: Integers) -> tuple[Integers, Integers, Integers]:
-    """Return the parts of each point: its row, a cell, and the units of its demand there.
+    """Return parallel arrays (row, cell, units): how the demand of points is split among cells.
 
     The parts of a point follow each other, the largest first.
 
@@ -362,8 +362,8 @@ def _check_start(
     if sites.ndim != 2 or sites.shape != (count, points.shape[1]):
         raise invalid(
             "start",
-            f"must have a centroid of {points.shape[1]} dimensions for each of the {count} "
-            f"cells, not the shape {' x '.join(map(str, sites.shape))}.",
+            f"must have the shape {(count, points.shape[1])}, one centroid per cell, not "
+            f"{sites.shape}.",
         )
     _check_finite(sites, "start")
     return np.ascontiguousarray(sites)

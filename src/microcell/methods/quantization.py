@@ -412,7 +412,7 @@ def _as_quantization(
 
 
 def _keep_whole(labels: Integers, demand: Integers, count: int) -> Integers:
-    """Return one cell per point, that of its largest part, and a point for every cell."""
+    """Assign each point to the cell that holds most of its demand, and leave no cell empty."""
     row, cell, amount = split_demand(np.repeat(np.arange(len(demand)), demand), labels)
     first = np.concatenate([[True], row[1:] != row[:-1]])
     whole: Integers = cell[first].copy()

@@ -336,7 +336,7 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """Seconds until the end."""
+        """Seconds left; infinite without a time limit."""
         return np.inf if self.end is None else max(0.0, self.end - monotonic())
 
     def part(self, share: float, of_left: float, copies: int) -> "Budget":

@@ -72,7 +72,7 @@ class Measure:
         return self.value <= limit if self.lower_is_better else self.value >= limit
 
     def format(self, value: float | None = None) -> str:
-        """Format the value, or another value of the measure, for people: shares in percent."""
+        """Format ``value`` (default: the measured value) for display, shares as percentages."""
         return format_quantity(self.value if value is None else value, self.unit)
 
 

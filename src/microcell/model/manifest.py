@@ -207,7 +207,7 @@ class SuppressionSection(Section):
     share: float = Field(description="Largest share of the records that could be left out.")
     records: int = Field(description="Number of records left out.")
     saved: float = Field(
-        description="Share of the sum of squares within cells that this saves, measured on the "
+        description="Relative reduction of the sum of squares within cells, estimated on the "
         "scale of all records by the search that chose them."
     )
     exact: bool = Field(description="Whether no other choice saves more.")
@@ -626,7 +626,7 @@ class CertaintySection(Section):
     )
     ratio: float | None = Field(
         default=None,
-        description="Expected information loss, relative to that with certain participation.",
+        description="Expected information loss divided by the loss if everyone took part.",
     )
     candidates: int = Field(description="Candidates that the comparison used.")
 

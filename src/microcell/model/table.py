@@ -14,7 +14,7 @@ __all__ = ["Dialect", "Origin", "Table"]
 
 @dataclass(frozen=True)
 class Dialect:
-    """Dialect of a CSV file. ``quote`` is empty if quotes have no meaning."""
+    """Dialect of a CSV file. ``quote`` is empty if quoting is disabled."""
 
     delimiter: str = ","
     encoding: str = "utf-8"

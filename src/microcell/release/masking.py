@@ -233,7 +233,7 @@ def _uniform(n: int, key: str, purpose: str) -> Floats:
 
 
 def _normal(n: int, key: str, purpose: str) -> Floats:
-    """Return standard normal numbers (Box and Muller)."""
+    """Draw standard normal deviates (Box-Muller)."""
     radius = np.sqrt(-2 * np.log(_uniform(n, key, purpose)))
     return np.asarray(radius * np.cos(2 * np.pi * _uniform(n, key, f"{purpose}, angle")))
 

@@ -143,7 +143,7 @@ class Guard:
         return None
 
     def _user(self, scope: Message, headers: dict[str, str]) -> str | None:
-        """Return the user of a request: "" without a proxy, None if they may not come in."""
+        """Return the user of a request: "" without a proxy, None if access is denied."""
         access = self._access
         if access.user_header is not None:
             return headers.get(access.user_header.lower()) or None

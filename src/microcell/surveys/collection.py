@@ -268,8 +268,7 @@ def collect(
     settings = describe_answers(below, id, person, drop, late=late)
     if earlier and late:
         raise OptionError(
-            "Late answers of a further wave cannot be released: they would have to be combined "
-            "with the first block too. Collect them with the next wave.",
+            "Late answers are not supported after the first wave. Include them in the next wave.",
             code="option.conflict",
             option="late",
         )

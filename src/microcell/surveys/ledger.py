@@ -50,7 +50,7 @@ class Entry:
         return short_repr(self, count(len(self.cells), "cell"), created=self.created)
 
     def check_key(self, order_key: str | None) -> None:
-        """Raise OptionError for another order key than that of the release."""
+        """Raise OptionError if the order key differs from that of the release."""
         if order_key is not None and order_key != self.order_key:
             raise OptionError(
                 "These answers were released with another order_key. Leave it out to get the same "

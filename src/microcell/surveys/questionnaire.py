@@ -148,25 +148,25 @@ def read_questionnaire(content: Mapping[str, Any]) -> Questionnaire:
     """Return the questionnaire with this content, or raise :class:`OptionError`."""
     _check_names(content, _ENTRIES, "the questionnaire")
     for name in ("title", "intro", "language"):
-        _require(isinstance(content.get(name, ""), str), name, "text")
+        _require(isinstance(content.get(name, ""), str), name, "must be text")
     for name in ("labels", "texts"):
-        _require(_is_texts(content.get(name, {})), name, "a table of texts")
+        _require(_is_texts(content.get(name, {})), name, "must be a table of texts")
     values = content.get("values", {})
     _require(
         isinstance(values, Mapping) and all(_is_texts(names) for names in values.values()),
         "values",
-        "a table of texts per column",
+        "must be a table of texts per column",
     )
     unknown = [text for text in content.get("texts", {}) if text not in texts()]
-    _require(not unknown, "texts", "translations of the built-in texts ('survey texts' lists them)")
+    _require(not unknown, "texts", "may only contain built-in texts ('survey texts' lists them)")
     for text, translation in content.get("texts", {}).items():
         same = sorted(_PLACEHOLDER.findall(text)) == sorted(_PLACEHOLDER.findall(translation))
-        _require(same, "texts", "translations with the same names in braces")
+        _require(same, "texts", "must keep the names in braces")
     questions = content.get("question", [])
-    _require(isinstance(questions, list), "question", "a list of questions")
+    _require(isinstance(questions, list), "question", "must be a list of questions")
     asked = tuple(_read_question(each, number) for number, each in enumerate(questions, start=1))
     names = [each.name for each in asked]
-    _require(len(set(names)) == len(names), "question", "questions with different names")
+    _require(len(set(names)) == len(names), "question", "must not repeat a name")
     return Questionnaire(
         title=content.get("title"),
         intro=content.get("intro", ""),
@@ -182,33 +182,55 @@ def read_questionnaire(content: Mapping[str, Any]) -> Questionnaire:
 
 def _read_question(entry: Any, number: int) -> Ask:
     place = f"question {number}"
-    _require(isinstance(entry, Mapping), place, "a table")
+    _require(isinstance(entry, Mapping), place, "must be a table")
     _check_names(entry, Ask.__dataclass_fields__, place)
     for name in ("name", "ask"):
-        _require(isinstance(entry.get(name), str) and entry[name].strip(), place, f"a {name}")
-    _require(entry["name"] not in _RESERVED, place, "a name other than cell and design")
+        _require(
+            isinstance(entry.get(name), str) and entry[name].strip(),
+            place,
+            f"needs {name!r}, a text",
+        )
+    _require(
+        entry["name"] not in _RESERVED, place, "must not use the reserved names 'cell' and 'design'"
+    )
     kind = entry.get("type", "text")
-    _require(kind in TYPES, place, f"a type ({', '.join(TYPES)})")
+    _require(kind in TYPES, place, f"needs a 'type': {', '.join(TYPES)}")
     choices = entry.get("choices", [])
     _require(
         isinstance(choices, list) and all(isinstance(choice, str) for choice in choices),
         place,
-        "choices that are texts",
+        "must have a list of texts as 'choices'",
     )
-    _require((kind == "choice") == (len(set(choices)) >= 2), place, "choices if it is a choice")
+    _require(
+        (kind == "choice") == (len(set(choices)) >= 2),
+        place,
+        "needs two 'choices' if it is a choice, else none",
+    )
     for name in ("first", "last"):
-        _require(name not in entry or _is_number(entry[name]), place, f"a number as {name}")
+        _require(
+            name not in entry or _is_number(entry[name]), place, f"must have a number as {name!r}"
+        )
     first, last = entry.get("first"), entry.get("last")
     if kind == "scale":
         whole = isinstance(first, int) and isinstance(last, int)
         _require(
-            whole and 0 < last - first <= 20, place, "whole numbers first and last (of up to 21)"
+            whole and 0 < last - first <= 20,
+            place,
+            "needs whole numbers 'first' and 'last', at most 20 apart",
         )
     elif kind == "number":
-        _require(first is None or last is None or first <= last, place, "first up to last")
+        _require(
+            first is None or last is None or first <= last,
+            place,
+            "must not have a 'first' above its 'last'",
+        )
     else:
-        _require(first is None and last is None, place, "no first and last")
-    _require(isinstance(entry.get("required", True), bool), place, "true or false as required")
+        _require(first is None and last is None, place, "must not have 'first' or 'last'")
+    _require(
+        isinstance(entry.get("required", True), bool),
+        place,
+        "must have true or false as 'required'",
+    )
     return Ask(**{**entry, "choices": tuple(choices)})
 
 
@@ -223,17 +245,21 @@ def _read_address(address: Any) -> str | None:
         and parts.hostname in ("localhost", "127.0.0.1")
     )
     plain = isinstance(address, str) and not set(address) & set("'\";, \t\r\n")
-    _require((secure or local) and plain, "send", "an address that starts with https://")
+    _require((secure or local) and plain, "send", "must be an address that starts with https://")
     return str(address)
 
 
 def _read_map(content: Any) -> Mapping[str, Any]:
-    _require(isinstance(content, Mapping), "map", "a table")
+    _require(isinstance(content, Mapping), "map", "must be a table")
     _check_names(content, ("places", "lines"), "map")
     places, lines = content.get("places", {}), content.get("lines", [])
     valid = isinstance(places, Mapping) and isinstance(lines, list)
     points = [*places.values(), *(point for line in lines for point in line)] if valid else []
-    _require(valid and all(_is_point(point) for point in points), "map", "[latitude, longitude]")
+    _require(
+        valid and all(_is_point(point) for point in points),
+        "map",
+        "must consist of [latitude, longitude]",
+    )
     return dict(content)
 
 
@@ -268,7 +294,7 @@ def _check_names(content: Mapping[str, Any], known: Any, place: str) -> None:
 def _require(valid: object, place: str, needed: str) -> None:
     if not valid:
         raise OptionError(
-            f"The questionnaire is invalid: {place} must be or have {needed}.",
+            f"The questionnaire is invalid: {place} {needed}.",
             code="option.invalid",
             option="questionnaire",
         )

@@ -297,7 +297,7 @@ def check_targets(more: float | None, dependence_loss: float | None) -> None:
     """Raise OptionError unless there is exactly one target, a number of at least 0."""
     if (more is None) == (dependence_loss is None):
         raise OptionError(
-            "Pass exactly one of more and dependence_loss.",
+            "Pass either 'more' or 'dependence_loss', not both.",
             code="option.conflict",
             option="more",
         )

@@ -450,7 +450,7 @@ class PolarsFrame:
 
 
 def used_categories(column: pl.Series) -> pl.Series:
-    """Remove the unused categories of an Enum column, which are not published."""
+    """Drop the unused categories of an Enum column, so that they are not published."""
     return column.cast(pl.Enum(column.drop_nulls().unique().sort().cast(pl.String)))
 
 

@@ -64,7 +64,7 @@ __all__ = [
 
 
 def available() -> bool:
-    """Return whether figures can be drawn: matplotlib belongs to the extra ``report``."""
+    """Return whether matplotlib (extra ``report``) is installed."""
     return is_installed("matplotlib")
 
 
