@@ -171,3 +171,30 @@ def test_values_of_records_left_out_have_no_influence_on_the_noise():
 def test_impossible_noise_and_swaps_are_refused(masks):
     with raises(SchemaError, "schema.invalid", column="pay"):
         mc.Column("pay", **masks)
+
+
+def test_one_person_more_changes_the_noise_of_everybody():
+    """With equal draws, the difference of two releases with one key would show who was added."""
+    values = np.random.default_rng(0).normal(50, 10, 40).round(3)
+    schema = mc.Schema(quasi=["age"], confidential=[mc.Column("pay", noise=0.2)])
+    people = {"age": np.arange(40) % 10, "pay": values}
+    fewer = {name: column[:-1] for name, column in people.items()}
+    key = "00112233445566778899aabbccddeeff"
+    first, second, again = (
+        mc.anonymize(table, schema, k=3, method="mdav", order_key=key).table["pay"]
+        for table in (people, fewer, people)
+    )
+    assert (first == again).all()
+    noise = [first[:-1] - values[:-1], second - values[:-1]]
+    assert abs(np.corrcoef(noise)[0, 1]) < 0.5
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+@pytest.mark.parametrize("mask", [{"noise": 0.2}, {"swap": 0.3}, {"round": 1.0}, {"top": 1.0}])
+def test_effects_of_huge_and_tiny_numbers(scale, mask):
+    values = np.random.default_rng(1).normal(5, 1, 30) * scale
+    people = {"age": np.arange(30) % 7, "pay": values, "other": values[::-1]}
+    schema = mc.Schema(quasi=["age"], confidential=[mc.Column("pay", **mask), "other"])
+    release = mc.anonymize(people, schema, k=3, method="mdav")
+    (effect,) = mc.audit(people, release.table, schema, manifest=release.manifest).masks
+    assert np.isfinite([effect.mean, effect.deviation, effect.absolute, effect.correlation]).all()

@@ -57,8 +57,9 @@ def mask_confidential(
                 option="manifest",
             )
         released = np.arange(table.rows) if rows is None else rows
-        _add_noise(table, columns, numbers, released, key)
-        _swap_ranks(table, columns, numbers, released, key)
+        draws = _Draws(key, table if rows is None else tables.take(table, rows))
+        _add_noise(table, columns, numbers, released, draws)
+        _swap_ranks(table, columns, numbers, released, draws)
     masked = {
         column.name: _bound(column, table.columns[column.name], numbers[column.name])
         for column in columns
@@ -122,7 +123,7 @@ def _add_noise(
     columns: Sequence[Column],
     numbers: dict[str, np.ndarray],
     rows: Integers,
-    key: str,
+    random: "_Draws",
 ) -> None:
     """Add correlated noise (Kim 1986); columns with the same share keep their covariances.
 
@@ -134,7 +135,7 @@ def _add_noise(
         names = [column.name for column in columns if column.noise == share]
         present = np.column_stack([~table.columns[name].missing[rows] for name in names])
         values = np.column_stack([numbers[name][rows].astype(np.float64) for name in names])
-        draws = np.column_stack([_normal(len(rows), key, f"noise {name}") for name in names])
+        draws = np.column_stack([random.normal(len(rows), f"noise {name}") for name in names])
         noisy = _with_noise(values, present, draws, share)
         for at, name in enumerate(names):
             changed = noisy[:, at]
@@ -146,6 +147,13 @@ def _add_noise(
 
 
 def _with_noise(values: Floats, present: Mask, draws: Floats, share: float) -> Floats:
+    # Relative to the largest value, so that squares of huge or tiny numbers stay representable.
+    largest = np.abs(np.where(present, values, 0.0)).max(axis=0, initial=0.0)
+    largest = np.where(largest > 0, largest, 1.0)
+    return np.asarray(_mix_noise(values / largest, present, draws, share) * largest)
+
+
+def _mix_noise(values: Floats, present: Mask, draws: Floats, share: float) -> Floats:
     counts = np.maximum(present.sum(axis=0), 1)
     means = np.where(present, values, 0.0).sum(axis=0) / counts
     points = np.where(present, values - means, 0.0)
@@ -188,7 +196,7 @@ def _swap_ranks(
     columns: Sequence[Column],
     numbers: dict[str, np.ndarray],
     rows: Integers,
-    key: str,
+    random: "_Draws",
 ) -> None:
     """Exchange values whose ranks differ by at most a share of the records (Moore 1996)."""
     for column in columns:
@@ -198,7 +206,7 @@ def _swap_ranks(
         reach = int(column.swap * len(there) + 1e-9)
         values = numbers[column.name]
         order = there[np.argsort(values[there], kind="stable")]
-        partner = _pair_ranks(len(order), reach, _uniform(len(order), key, f"swap {column.name}"))
+        partner = _pair_ranks(len(order), reach, random.uniform(len(order), f"swap {column.name}"))
         swapped = values.copy()
         swapped[order] = values[order[partner]]
         numbers[column.name] = swapped
@@ -225,17 +233,28 @@ def _pair_ranks(n: int, reach: int, draws: Floats) -> Integers:
 # ------------------------------------------------------------------------------ randomness
 
 
-def _uniform(n: int, key: str, purpose: str) -> Floats:
-    """Return numbers between 0 and 1 from a cryptographic generator; see ``draw_order``."""
-    seed = blake2b(purpose.encode(), key=bytes.fromhex(key), person=b"masking").digest()
-    whole = np.frombuffer(shake_256(seed).digest(8 * n), dtype="<u8") >> np.uint64(11)
-    return np.asarray((whole.astype(np.float64) + 0.5) / 2.0**53)
+class _Draws:
+    """Random numbers from the secret key of a release, by a cryptographic generator.
 
+    They also depend on the released records, so that the difference between two releases with the
+    same key, one person apart, does not cancel the noise of everybody else.
+    """
 
-def _normal(n: int, key: str, purpose: str) -> Floats:
-    """Draw standard normal deviates (Box-Muller)."""
-    radius = np.sqrt(-2 * np.log(_uniform(n, key, purpose)))
-    return np.asarray(radius * np.cos(2 * np.pi * _uniform(n, key, f"{purpose}, angle")))
+    def __init__(self, key: str, released: Table) -> None:
+        self._key = bytes.fromhex(key)
+        self._context = tables.digest(released, key=b"masking")
+
+    def uniform(self, n: int, purpose: str) -> Floats:
+        """Draw numbers between 0 and 1."""
+        text = f"{self._context} {purpose}".encode()
+        seed = blake2b(text, key=self._key, person=b"masking").digest()
+        whole = np.frombuffer(shake_256(seed).digest(8 * n), dtype="<u8") >> np.uint64(11)
+        return np.asarray((whole.astype(np.float64) + 0.5) / 2.0**53)
+
+    def normal(self, n: int, purpose: str) -> Floats:
+        """Draw standard normal deviates (Box-Muller)."""
+        radius = np.sqrt(-2 * np.log(self.uniform(n, purpose)))
+        return np.asarray(radius * np.cos(2 * np.pi * self.uniform(n, f"{purpose}, angle")))
 
 
 # ------------------------------------------------------------------------------ effects
@@ -264,7 +283,8 @@ def _effect(
 ) -> MaskEffect:
     name = column.name
     there = ~np.isnan(reals[name])
-    before, after = reals[name][there], masked[name][there]
+    unit = float(np.abs([reals[name][there], masked[name][there]]).max(initial=0.0)) or 1.0
+    before, after = reals[name][there] / unit, masked[name][there] / unit
     n = len(before)
     spread = float(before.std()) if n else 0.0
     scale = spread if spread > 0 else 1.0
@@ -286,6 +306,9 @@ def _effect(
 
 def _correlation(x: Floats, y: Floats) -> float:
     both = ~(np.isnan(x) | np.isnan(y))
-    if both.sum() < 2 or x[both].std() == 0 or y[both].std() == 0:
+    if both.sum() < 2:
         return 0.0
-    return float(np.corrcoef(x[both], y[both])[0, 1])
+    x, y = (part / (np.abs(part).max() or 1.0) for part in (x[both], y[both]))
+    if x.std() == 0 or y.std() == 0:
+        return 0.0
+    return float(np.corrcoef(x, y)[0, 1])
