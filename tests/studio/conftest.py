@@ -26,7 +26,7 @@ def studio(tmp_path_factory):
 def client(url, access):
     """Return a client with the cookie of the studio and the token of its pages."""
     headers = {"x-csrf-token": access.csrf_token("")}
-    cookies = {"microcell_studio": access.session}
+    cookies = {f"microcell_studio_{httpx.URL(url).port}": access.session}
     return httpx.Client(base_url=url, headers=headers, cookies=cookies, timeout=120)
 
 

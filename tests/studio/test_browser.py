@@ -36,7 +36,13 @@ def page(browser, studio):
     tab = browser.page
     tab.set_default_timeout(TIMEOUT)
     tab.context.add_cookies(
-        [{"name": "microcell_studio", "value": studio.access.session, "url": studio.url}]
+        [
+            {
+                "name": f"microcell_studio_{studio.url.rpartition(':')[2]}",
+                "value": studio.access.session,
+                "url": studio.url,
+            }
+        ]
     )
     tab.goto(studio.url)
     yield tab

@@ -57,6 +57,9 @@ def test_the_run_before_an_edit_stays_as_it_was():
         (["schema", "columns", "age", "kind"], "imaginary"),
         (["schema", "columns", "pay", "publish"], "range"),
         (["missing"], "perhaps"),
+        (["read", "colour"], "red"),
+        (["options", "order_key"], "/etc/passwd"),
+        (["options", "engine"], "dask"),
     ],
 )
 def test_an_edit_that_makes_no_valid_run_is_refused(path, value):

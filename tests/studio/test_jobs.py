@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from microcell.errors import ServiceError
 from microcell.studio.jobs import Jobs, TaskError
 from tests.raising import raises
 
@@ -101,5 +102,21 @@ def test_the_same_job_is_not_started_twice(table):
         assert jobs.start("p", "explore", 1, arguments) is not first
         await jobs.forget("p")
         assert jobs.of_project("p") == []
+
+    run(work)
+
+
+def test_an_answer_that_is_too_long_is_not_taken_for_the_next_one(table, monkeypatch):
+    monkeypatch.setattr("microcell.studio.jobs.LONGEST_LINE", 200)
+
+    async def work(jobs):
+        with raises(ServiceError, "service.failed"):
+            await jobs.ask("p", "preview", table)
+        with raises(ServiceError, "service.failed"):  # a fresh process, not the rest of the answer
+            await jobs.ask("p", "preview", table)
+        job = jobs.start("p", "preview", 1, table)
+        while not job.is_over:
+            await asyncio.sleep(0.01)
+        assert (job.state, job.error["code"]) == ("failed", "service.failed")
 
     run(work)

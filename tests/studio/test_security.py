@@ -1,5 +1,6 @@
 """Who may come in, and what pages may do."""
 
+import os
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -7,17 +8,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from microcell.studio import Access, Settings, create_studio
+from microcell.studio import Access, Settings, Workspace, create_studio
 from microcell.studio.projects import Workspace
 from microcell.studio.security import user_folder
 from tests.locations.serving import asking
 
 HOST = "127.0.0.1:8000"
+COOKIE = "microcell_studio_8000"
 
 
-def in_process(access, folder, **settings):
+def in_process(access, folder, peer="127.0.0.1", **settings):
     app = create_studio(Settings(folder=folder, warm_up=False, **settings), access)
-    found = asking(app)
+    found = asking(app, client=(peer, 1234))
     found.base_url = f"http://{HOST}"
     return found
 
@@ -46,7 +48,7 @@ def test_the_token_opens_the_studio_once(outsider, access):
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
     token = access.csrf_token("")
-    outsider.cookies.set("microcell_studio", access.session)
+    outsider.cookies.set(COOKIE, access.session)
     assert outsider.get("/").status_code == 200
     assert token in outsider.get("/").text
 
@@ -59,15 +61,24 @@ def test_a_used_token_is_worthless(outsider, access):
     assert outsider.get("/", params={"token": ""}).status_code == 401
 
 
+@pytest.mark.parametrize(
+    "query", ["token=x&token=", "token=&token=x", "token", "token=x;token=", "TOKEN=x", "x=token"]
+)
+def test_no_odd_query_lets_anybody_in(outsider, query):
+    answer = outsider.get(f"/?{query}")
+    assert answer.status_code == 401
+    assert "csrf" not in answer.text.replace('name="csrf-token" content=""', "")
+
+
 def test_another_host_name_is_refused(access, tmp_path):
     with in_process(access, tmp_path) as http:
-        http.cookies.set("microcell_studio", access.session)
+        http.cookies.set(COOKIE, access.session)
         assert http.get("/", headers={"host": "evil.example:8000"}).status_code == 421
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_changes_need_the_token_of_the_page_and_the_same_origin(outsider, access, method):
-    outsider.cookies.set("microcell_studio", access.session)
+    outsider.cookies.set(COOKIE, access.session)
     path = "/api/projects/0000000000000000"
     assert code(outsider.request(method, path)) == "service.unauthorized"
     wrong = {"x-csrf-token": "0" * 64}
@@ -79,7 +90,7 @@ def test_changes_need_the_token_of_the_page_and_the_same_origin(outsider, access
 
 
 def test_every_answer_forbids_scripts_from_elsewhere(outsider, access):
-    outsider.cookies.set("microcell_studio", access.session)
+    outsider.cookies.set(COOKIE, access.session)
     for path in ("/", "/api/projects", "/static/studio.js", "/nowhere"):
         policy = outsider.get(path).headers["content-security-policy"]
         assert "default-src 'self'" in policy
@@ -106,6 +117,9 @@ def test_shared_users_do_not_see_each_other(tmp_path):
         assert (made.status_code, code(wrong)) == (200, "option.missing")
         body = {"upload": made.json()["upload"], "name": "a.csv"}
         assert code(http.post("/api/projects", json=body, headers=bob)) == "table.not_found"
+        # A proxy that adds its header to a forged one must not let the forged one in.
+        twice = [("x-remote-user", "ann"), ("x-remote-user", "bob")]
+        assert http.get("/api/projects", headers=twice).status_code == 401
         # The token of one user's page is not valid for another's.
         mixed = {**bob, "x-csrf-token": ann["x-csrf-token"]}
         assert code(http.post("/api/projects", json=body, headers=mixed)) == "service.unauthorized"
@@ -121,6 +135,17 @@ def test_settings_in_a_shared_studio_read_no_file(tmp_path):
             answer = http.patch(f"/api/projects/{project.id}", json=edits, headers=headers)
             assert code(answer) == "option.unsupported"
             assert "passwd" not in answer.text
+
+
+def test_only_the_proxy_may_name_users(tmp_path):
+    for access, peer, status in (
+        (Access(user_header="X-Remote-User"), "192.0.2.7", 401),
+        (Access(user_header="X-Remote-User", proxies=frozenset({"192.0.2.7"})), "192.0.2.7", 200),
+        (Access(user_header="X-Remote-User", proxies=frozenset({"192.0.2.7"})), "127.0.0.1", 401),
+    ):
+        with in_process(access, tmp_path, peer, shared=True) as http:
+            answer = http.get("/api/projects", headers={"x-remote-user": "ann"})
+            assert answer.status_code == status
 
 
 def test_a_quota_limits_uploads(tmp_path):
@@ -150,3 +175,19 @@ def test_an_upload_that_breaks_off_leaves_nothing(studio, http):
     http.get("/api/projects")
     incoming = studio.folder / "incoming"
     assert not incoming.exists() or list(incoming.iterdir()) == []
+
+
+def test_what_nobody_needs_any_more_is_deleted(tmp_path):
+    access = Access(user_header="X-Remote-User")
+    project = Workspace(user_folder(tmp_path, "gone")).create("people", Path("people.csv"), {})
+    young = Workspace(user_folder(tmp_path, "here")).create("people", Path("people.csv"), {})
+    upload = Workspace(user_folder(tmp_path, "gone")).incoming(".csv")
+    upload.touch()
+    for path in (project.folder / "project.sqlite", upload):
+        os.utime(path, (0, 0))
+    with in_process(access, tmp_path, shared=True, expiry=30) as http:
+        # Whoever comes, the projects of those who left are deleted.
+        assert http.get("/", headers={"x-remote-user": "somebody"}).status_code == 200
+    assert not project.folder.exists()
+    assert not upload.exists()
+    assert young.folder.exists()

@@ -54,6 +54,15 @@ def studio(
             show_default=False,
         ),
     ] = None,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="With --shared: address of the proxy, the only one that is answered; repeatable. "
+            "Default: this machine.",
+            show_default=False,
+        ),
+    ] = None,
     quota: Annotated[
         float, typer.Option(min=0, help="With --shared: gigabytes per person; 0 for no limit.")
     ] = 5.0,
@@ -84,7 +93,11 @@ def studio(
         )
     listener = web.listen_on(host, port)
     with closing(listener):
-        access = web.Access(user_header=shared, hosts=frozenset() if shared else _hosts(listener))
+        access = web.Access(
+            user_header=shared,
+            proxies=frozenset(proxy or ("127.0.0.1", "::1")),
+            hosts=frozenset() if shared else _hosts(listener),
+        )
         settings = web.Settings(
             folder=projects or _data_folder(),
             shared=shared is not None,

@@ -29,13 +29,17 @@ from microcell.errors import MicrocellError, OptionError, TableError
 from microcell.studio import changes, pages, views
 from microcell.studio.jobs import Job, Jobs
 from microcell.studio.projects import Project, Workspace
-from microcell.studio.security import COOKIE, Access, App, Guard, user_folder
+from microcell.studio.security import Access, App, Guard, cookie_name, gives_token, user_folder
 from microcell.tables.files import FORMATS
 
 __all__ = ["Settings", "create_studio"]
 
 RESERVE = 200 * 2**20
 """Bytes of the disk that uploads leave free."""
+
+_DAY = 86_400.0
+UPLOADS_KEPT = _DAY
+"""Seconds for which an upload waits for its project."""
 
 _STATUS = {"table.not_found": 404, "option.unknown": 404, "option.conflict": 409}
 _SANDBOX = (
@@ -175,14 +179,16 @@ class _Studio:
         html = pages.render(name, csrf=self.csrf(request), shared=self.settings.shared, **content)
         return HTMLResponse(html)
 
-    def expire(self, workspace: Workspace) -> None:
-        """Delete projects of a shared studio that have not been changed for a long time."""
-        if not self.settings.expiry:
-            return
-        for project in workspace.projects():
-            changed = (project.folder / "project.sqlite").stat().st_mtime
-            if time() - changed > 86_400 * self.settings.expiry:
-                project.delete()
+    async def expire(self) -> None:
+        """Delete abandoned uploads, and what was not changed for a long time in a shared studio."""
+        folder = self.settings.folder
+        folders = [item for item in folder.iterdir() if item.is_dir()] if folder.is_dir() else []
+        for workspace in map(Workspace, folders if self.settings.shared else [folder]):
+            workspace.remove_uploads(UPLOADS_KEPT)
+            for project in workspace.projects() if self.settings.expiry else ():
+                if time() - project.changed > _DAY * self.settings.expiry:
+                    await self.jobs.forget(project.id)
+                    project.delete()
 
 
 def _handle_errors(app: FastAPI) -> None:
@@ -210,20 +216,24 @@ def _plain(body: Mapping[str, Any]) -> Any:
 
 def _add_pages(app: FastAPI, studio: _Studio) -> None:
     @app.get("/", include_in_schema=False)
-    async def start(request: Request, token: Annotated[str, Query()] = "") -> Response:
-        if token:
-            if not studio.access.redeem(token):
+    async def start(request: Request) -> Response:
+        if gives_token(request.scope):
+            if not studio.access.redeem(request.query_params["token"]):
                 message = "This address was used before. Restart the studio for a new one."
                 error = {"code": "service.unauthorized", "message": message}
                 page = pages.render("error.html", error=error, csrf="", shared=True)
                 return HTMLResponse(page, 401)
             response: Response = RedirectResponse("/", 303)
             response.set_cookie(
-                COOKIE, studio.access.session, httponly=True, samesite="strict", path="/"
+                cookie_name(request.scope),
+                studio.access.session,
+                httponly=True,
+                samesite="strict",
+                path="/",
             )
             return response
         workspace = studio.workspace(request)
-        studio.expire(workspace)
+        await studio.expire()
         if studio.settings.warm_up:
             await studio.jobs.warm_up()
         return studio.page(request, "start.html", projects=_listing(workspace))

@@ -4,8 +4,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from inspect import signature
 from typing import Any
 
+import microcell as mc
 from microcell.errors import OptionError
 from microcell.hierarchies import BUNDLED
 from microcell.kinds import KINDS
@@ -54,8 +56,19 @@ def apply_edits(
             _set(changed, path, value)
     if not allow_files:
         _refuse_files(changed)
-    parse_run({name: value for name, value in changed.items() if name != "read"})
+    _check_options(changed)
+    parse_run(changed)
     return changed, _label(edits)
+
+
+def _check_options(run: Mapping[str, Any]) -> None:
+    """Raise OptionError if an option of the method would override a setting of its own."""
+    options = run.get("options", {})
+    for name in options if isinstance(options, dict) else ():
+        if name in signature(mc.anonymize).parameters:
+            raise OptionError(
+                f"{name!r} is not an option of a method.", code="option.unknown", option=name
+            )
 
 
 def _refuse_files(run: Mapping[str, Any]) -> None:

@@ -129,8 +129,9 @@ class Jobs:
                 return job
         job = Job(project, kind, step)
         self._jobs[job.id] = job
-        while len(self._jobs) > JOBS_KEPT:
-            self._jobs.popitem(last=False)
+        ended = [number for number, each in self._jobs.items() if each.is_over]
+        for number in ended[: max(0, len(self._jobs) - JOBS_KEPT)]:
+            del self._jobs[number]
         self._tasks[job.id] = asyncio.create_task(self._run(job, arguments, finish))
         return job
 
@@ -177,7 +178,7 @@ class Jobs:
             self._jobs.pop(job.id, None)
         worker = self._warm.pop(project, None)
         if worker is not None:
-            await self._give_back(worker)
+            await worker.stop()  # it has the table in memory
 
     def _take(self) -> "_Worker":
         return self._spare.pop() if self._spare else _Worker(self._memory)
@@ -278,14 +279,19 @@ class _Worker:
                         raise TaskError(error["message"], code=error["code"], **error["details"])
                     result: dict[str, Any] = message["result"]
                     return result
-            except (asyncio.CancelledError, ConnectionError):
+            except TaskError:
+                raise
+            except (OSError, ValueError):
+                pass  # the process ended, or its answer is too long to be read
+            except BaseException:
                 # The answer would otherwise be taken for that of the next request.
                 await self.stop()
                 raise
             await self.stop()
             raise ServiceError(
                 "The process that computed this ended unexpectedly, most probably because memory "
-                "ran out. The project is unchanged. Close other programs and try again.",
+                "ran out, or its answer was too long. The project is unchanged. Close other "
+                "programs and try again.",
                 code="service.failed",
             )
 

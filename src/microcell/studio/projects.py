@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
+from time import time
 from typing import Any
 
 from microcell._display import short_repr
@@ -105,6 +106,11 @@ class Project:
     def source(self) -> Path:
         """The table of the project."""
         return Path(self.fact("source"))
+
+    @property
+    def changed(self) -> float:
+        """Time of the last change."""
+        return (self.folder / _DATABASE).stat().st_mtime
 
     @property
     def head(self) -> Step:
@@ -259,7 +265,7 @@ class Workspace:
             for item in self.folder.iterdir()
             if _NUMBER.fullmatch(item.name) and (item / _DATABASE).is_file()
         ]
-        return sorted(found, key=lambda item: -(item.folder / _DATABASE).stat().st_mtime)
+        return sorted(found, key=lambda item: -item.changed)
 
     def project(self, number: str) -> Project:
         """Return the project with this identifier."""
@@ -273,6 +279,13 @@ class Workspace:
         folder = self.folder / "incoming"
         folder.mkdir(exist_ok=True, mode=_PRIVATE)
         return folder / f"{token_hex(16)}{suffix}"
+
+    def remove_uploads(self, seconds: float) -> None:
+        """Remove uploads that no project was created from for this long."""
+        folder = self.folder / "incoming"
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if time() - path.stat().st_mtime > seconds:
+                path.unlink(missing_ok=True)
 
     def create(self, title: str, source: Path, run: Mapping[str, Any]) -> Project:
         """Create a project. A table in the folder of uploads is moved into the project."""

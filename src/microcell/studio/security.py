@@ -20,10 +20,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from microcell._display import short_repr
 
-__all__ = ["COOKIE", "CSRF_HEADER", "Access", "Guard", "user_folder"]
+__all__ = ["CSRF_HEADER", "Access", "Guard", "cookie_name", "gives_token", "user_folder"]
 
-COOKIE = "microcell_studio"
 CSRF_HEADER = "x-csrf-token"
+LOOPBACK = frozenset({"127.0.0.1", "::1"})
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -50,13 +50,15 @@ class Access:
     """The secrets of a running studio.
 
     ``token`` can be exchanged for the cookie once. ``user_header`` is the header in which a proxy
-    names the user, if the studio is shared.
+    names the user, if the studio is shared, and ``proxies`` are the addresses it may come from.
+    ``hosts`` are the Host headers that are answered; all if empty.
     """
 
     token: str = field(default_factory=lambda: token_urlsafe(24))
     session: str = field(default_factory=lambda: token_urlsafe(32))
     secret: str = field(default_factory=lambda: token_urlsafe(32))
     user_header: str | None = None
+    proxies: frozenset[str] = LOOPBACK
     hosts: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
@@ -146,20 +148,36 @@ class Guard:
         """Return the user of a request: "" without a proxy, None if access is denied."""
         access = self._access
         if access.user_header is not None:
-            return headers.get(access.user_header.lower()) or None
-        if scope["path"].startswith("/static/") or _gives_token(scope):
+            return _named_user(scope, access.user_header.lower(), access.proxies)
+        if scope["path"].startswith("/static/") or gives_token(scope):
             return ""
         try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            cookie = SimpleCookie(headers.get("cookie", "")).get(cookie_name(scope))
         except CookieError:
             cookie = None
         given = "" if cookie is None else cookie.value
         return "" if compare_digest(given.encode(), access.session.encode()) else None
 
 
-def _gives_token(scope: Message) -> bool:
-    query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-    return scope["path"] == "/" and "token" in query and scope["method"] == "GET"
+def gives_token(scope: Message) -> bool:
+    """Return whether the request is one to exchange a token, and nothing else, for the cookie."""
+    query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+    return scope["path"] == "/" and scope["method"] == "GET" and len(query.get("token", ())) == 1
+
+
+def _named_user(scope: Message, name: str, proxies: frozenset[str]) -> str | None:
+    """Return the user whom the proxy names."""
+    if (scope.get("client") or ("",))[0] not in proxies:
+        return None
+    named = [value for key, value in scope["headers"] if key.decode("latin-1").lower() == name]
+    # Twice: the proxy has added its own header to a forged one.
+    return named[0].decode("latin-1") or None if len(named) == 1 else None
+
+
+def cookie_name(scope: Message) -> str:
+    """Return the name of the cookie. Browsers send cookies to all ports of a machine."""
+    server = scope.get("server") or ("", 0)
+    return f"microcell_studio_{server[1]}"
 
 
 def _with_headers(headers: Any) -> list[tuple[bytes, bytes]]:

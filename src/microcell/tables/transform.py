@@ -369,9 +369,10 @@ def _check_stacked(name: str, stacked: Values, parts: Sequence[Values]) -> None:
     """Reject a column whose values a library changed while concatenating."""
     present = [part for part in parts if part.storage != "empty"]
     expected = {part.storage for part in present} or {"empty"}
-    storage = "float" if expected == {"integer", "float"} else next(iter(expected))
+    storage = "float" if expected == {"integer", "float"} else min(expected)
     missing = np.concatenate([part.missing for part in parts])
-    if stacked.storage != storage or not np.array_equal(stacked.missing, missing):
+    mixed = len(expected) > 1 and expected != {"integer", "float"}
+    if mixed or stacked.storage != storage or not np.array_equal(stacked.missing, missing):
         raise TableError(
             f"Column {name!r} has types that cannot be combined: time zones or sizes of numbers "
             "differ. Convert it to one type in both tables.",
