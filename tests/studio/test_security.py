@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from microcell.studio import Access, Settings, Workspace, create_studio
-from microcell.studio.projects import Workspace
 from microcell.studio.security import user_folder
 from tests.locations.serving import asking
 

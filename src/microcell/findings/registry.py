@@ -130,6 +130,11 @@ class Observation:
 Function = TypeVar("Function", bound=Callable[[Case], Iterator[Observation]])
 
 
+def _origin(function: Callable[..., Any]) -> tuple[str, str]:
+    """Return where a function is defined. A reloaded module declares its functions again."""
+    return function.__module__, function.__qualname__
+
+
 def _nothing(_: Case) -> Iterator[Observation]:
     """Find nothing; stands for the function until the rule decorates one."""
     return iter(())
@@ -168,7 +173,7 @@ class Rule:
     def __call__(self, function: Function) -> Function:
         """Declare the decorated function as this rule."""
         declared = _DECLARED.get(self.code)
-        if declared is not None and declared.find.__module__ != function.__module__:
+        if declared is not None and _origin(declared.find) != _origin(function):
             raise ValueError(f"The finding {self.code!r} is declared twice.")
         if self.severity not in SEVERITIES:
             raise ValueError(

@@ -57,6 +57,11 @@ class Value:
     unit: str | None = None
 
 
+def _origin(function: Callable[..., Any]) -> tuple[str, str]:
+    """Return where a function is defined. A reloaded module declares its functions again."""
+    return function.__module__, function.__qualname__
+
+
 def _nothing(*_: Any) -> None:
     """Do nothing; stands for the function until the definition decorates one."""
 
@@ -140,7 +145,7 @@ class Definition:
     def __call__(self, function: Function) -> Function:
         """Declare the decorated function as this measure."""
         declared = _DECLARED.get(self.name)
-        if declared is not None and declared.compute.__module__ != function.__module__:
+        if declared is not None and _origin(declared.compute) != _origin(function):
             raise ValueError(f"The measure {self.name!r} is declared twice.")
         if self.section not in SECTIONS:
             raise ValueError(f"The measure {self.name!r} has the unknown section {self.section!r}.")
