@@ -130,7 +130,7 @@ class Observation:
 Function = TypeVar("Function", bound=Callable[[Case], Iterator[Observation]])
 
 
-def _origin(function: Callable[..., Any]) -> tuple[str, str]:
+def _origin(function: Callable[..., object]) -> tuple[str, str]:
     """Return where a function is defined. A reloaded module declares its functions again."""
     return function.__module__, function.__qualname__
 
