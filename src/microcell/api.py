@@ -373,7 +373,9 @@ def risk(
         draft.draft_schema(draft.inspect(table)) if schema is None else prepare.as_schema(schema)
     )
     resolved = resolve.resolve(resolve.without_absent(declared, table), table)
-    result = auditing.assess(table, resolved, k=int(k), population=population)
+    # Its estimates of the population need parts of SciPy that take a second to import.
+    single = import_module("microcell.auditing.single")
+    result: TableRisk = single.assess(table, resolved, k=int(k), population=population)
     return result.with_drafted_roles() if schema is None else result
 
 

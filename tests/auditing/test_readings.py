@@ -78,10 +78,18 @@ def test_numbers_published_as_another_type_are_rejected(released):
         read_numbers("x", values([1, 2]), values(released))
 
 
-def test_dates_published_as_text_are_rejected():
+def test_durations_published_as_text_are_rejected():
+    days = np.array([1]), np.array([False])
     with raises(SchemaError, "schema.wrong_kind", column="x") as caught:
-        read_numbers("x", values([datetime.date(2020, 1, 1)]), values(["secret"]))
+        read_numbers("x", Values("duration", *days, unit="D"), values(["secret"]))
     assert "secret" not in str(caught.value)
+
+
+def test_text_that_is_no_range_of_dates_is_counted():
+    day, text = datetime.date(2020, 1, 1), ["2020-01-01 to 2020-01-03", "secret"]
+    reading = read_numbers("x", values([day, day]), values(text))
+    assert reading.unreadable == 1
+    assert (reading.origin + reading.after[0]) - (reading.origin + reading.before[0]) == 1
 
 
 def test_an_infinite_value_is_reported_by_row():

@@ -359,7 +359,7 @@ def test_effort_is_passed_to_auto_and_checked(folder, run):
     assert manifest["method"]["used"] == "mdav"
     run(*BASE, "-k", 5, "--effort", "0.5", "-o", "timed.csv")
     manifest = json.loads((folder / "timed.csv.manifest.json").read_text(encoding="utf-8"))
-    assert "another run" in manifest["method"]["reason"]
+    assert "between runs" in manifest["method"]["reason"]
     wrong = run(*BASE, "-k", 5, "--effort", "much", "-o", "x.csv")
     assert (wrong.code, "error[option." in wrong.stderr) == (2, True)
     wrong = run(*BASE, "-k", 5, "--method", "mdav", "--effort", "best", "-o", "x.csv")

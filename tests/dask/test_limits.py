@@ -98,7 +98,9 @@ def test_one_macrocell_equals_in_memory(source, tmp_path):
     table = whole(source)
     result = run(source, SCHEMA, tmp_path / "out", macrocell=10_000, require=LIMITS)
     expected = mc.anonymize(table, SCHEMA, k=5, effort="fast", require=LIMITS)
-    assert result.manifest.cells.sse_ratio == pytest.approx(expected.manifest.cells.sse_ratio)
+    # The same cells to start from, but the search may try swaps in another order.
+    loss = expected.manifest.cells.sse_ratio
+    assert result.manifest.cells.sse_ratio == pytest.approx(loss, rel=0.005)
     ours, theirs = (item.manifest.requirements for item in (result, expected))
     assert ours.way == theirs.way
     assert ours.sse_ratio_before == pytest.approx(theirs.sse_ratio_before)

@@ -109,7 +109,7 @@ def test_a_record_that_is_not_a_partition_is_rejected(tmp_path, monkeypatch):
     X = classic("census")
     small = np.arange(len(X)) // 2
     np.savetxt(tmp_path / "benchmarks" / "records" / "census-3.txt", small, fmt="%d")
-    with pytest.raises(ValueError, match="no partition"):
+    with pytest.raises(ValueError, match="not a partition"):
         _classics.kept_record(X, "census", 3)
 
 

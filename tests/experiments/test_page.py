@@ -176,7 +176,7 @@ def test_findings_are_grouped_by_item_and_escaped(small):
 
 def test_tables_are_linked_and_omitted_figures_are_listed(small):
     assert "- [rows.csv](results/dependence/rows.csv) (Fig. 1): all rows." in small
-    assert "Not included: Fig. 1 (an example of two tables, no result)" in small
+    assert "Not included: Fig. 1 (an example of two tables; no result to reproduce)" in small
 
 
 def test_a_page_without_results_has_no_findings(tmp_path):

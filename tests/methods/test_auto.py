@@ -102,7 +102,7 @@ def test_rival_uses_part_of_the_time_limit(monkeypatch):
     started = perf_counter()
     result = mc.partition(X, 10, effort=1)
     assert perf_counter() - started < 5
-    assert 'chosen by "auto" within 1 s (another run may differ)' in result.reason
+    assert 'chosen by "auto" within 1 s (results may differ between runs)' in result.reason
 
 
 def test_time_limit_is_respected_and_reported_as_irreproducible():
@@ -111,8 +111,10 @@ def test_time_limit_is_respected_and_reported_as_irreproducible():
     started = perf_counter()
     result = mc.partition(X, 5, effort=1)
     assert perf_counter() - started < 4
-    assert "another run may differ" in result.reason
-    assert "another run may differ" in mc.partition(X, 5, method="anneal", seconds=0.1).reason
+    assert "results may differ between runs" in result.reason
+    assert (
+        "results may differ between runs" in mc.partition(X, 5, method="anneal", seconds=0.1).reason
+    )
     assert mc.distortion(X, result.labels) < mc.distortion(
         X, mc.partition(X, 5, effort="fast").labels
     )
@@ -122,7 +124,7 @@ def test_manifest_records_the_choice():
     people = mc.sample_survey(60)
     for effort, word in (
         ("fast", 'chosen by "auto" at effort "fast" (60 records)'),
-        (0.2, "another run may differ"),
+        (0.2, "results may differ between runs"),
     ):
         method = mc.anonymize(people, mc.sample_schema(), k=3, effort=effort).manifest.method
         assert word in method.reason
@@ -146,7 +148,8 @@ def test_reported_reason_is_that_of_the_largest_stratum():
     result = partition_within((np.arange(300) >= 200).astype(int), X, 5, effort=np.float32(0.5))
     assert (result.method, result.reason) == (
         "anneal",
-        'chosen by "auto" within 0.5 s (another run may differ): MDAV start, then annealing',
+        'chosen by "auto" within 0.5 s (results may differ between runs): MDAV start, then '
+        "annealing",
     )
     with raises(mc.errors.OptionError, "option.invalid", option="strata"):
         partition_within(np.zeros(299, dtype=int), X, 5)

@@ -2,13 +2,11 @@
 
 from microcell.auditing.alignment import align
 from microcell.auditing.run import audit, examine
-from microcell.auditing.single import assess
 from microcell.measures.classes import class_labels, class_sizes
 from microcell.measures.utility import column_losses, information_loss
 
 __all__ = [
     "align",
-    "assess",
     "audit",
     "class_labels",
     "class_sizes",

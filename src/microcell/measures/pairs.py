@@ -95,6 +95,8 @@ class ColumnPairs:
     @cached_property
     def left_out(self) -> Integers:
         """Rows of the original that are not published although no quasi-identifier is missing."""
+        if len(self.rows) == self.original.rows:
+            return np.empty(0, dtype=np.int64)
         complete = np.ones(self.original.rows, dtype=np.bool_)
         complete[self.rows] = False
         for parts in self.original.read(self.schema.quasi):

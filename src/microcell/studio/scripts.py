@@ -17,7 +17,7 @@ from pathlib import Path
 import microcell as mc
 
 folder = Path(__file__).parent
-run = mc.load_run(folder / "run.toml")
+run = mc.schema.load_run(folder / "run.toml")
 release = mc.anonymize(
     mc.read(run.input, **run.read),
     run.schema,

@@ -90,6 +90,7 @@ def form(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from microcell.model import EncodedColumn, Encoding
     >>> age = EncodedColumn("age", "numeric", ("age",), "integer", origin=40,
     ...     centre=np.zeros(1), scale=np.ones(1))
