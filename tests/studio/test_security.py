@@ -1,15 +1,17 @@
 """Who may come in, and what pages may do."""
 
+import asyncio
 import os
 import re
-import time
 from importlib.resources import files
 from pathlib import Path
 
-import httpx
 import pytest
+from starlette.requests import ClientDisconnect
 
+from microcell.errors import TableError
 from microcell.studio import Access, Settings, Workspace, create_studio
+from microcell.studio.app import store_upload
 from microcell.studio.security import user_folder
 from tests.locations.serving import asking
 
@@ -165,18 +167,17 @@ def test_displays_contain_no_secret():
     assert access.session not in repr(access)
 
 
-def test_an_upload_that_breaks_off_leaves_nothing(studio, http):
-    def pieces():
-        yield b"age\n1\n"
-        raise ConnectionError
+@pytest.mark.parametrize("error", [ClientDisconnect, OSError, asyncio.CancelledError])
+def test_an_upload_that_breaks_off_leaves_nothing(tmp_path, error):
+    class Broken:
+        async def stream(self):
+            yield b"age\n1\n"
+            assert (tmp_path / "a.csv").exists()
+            raise error
 
-    with pytest.raises((ConnectionError, httpx.HTTPError)):
-        http.put("/api/uploads", params={"name": "a.csv"}, content=pieces())
-    # The server notices on its own that the connection has closed.
-    incoming, until = studio.folder / "incoming", time.monotonic() + 60
-    while list(incoming.iterdir()) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert list(incoming.iterdir()) == []
+    with pytest.raises((error, TableError)):
+        asyncio.run(store_upload(Broken(), tmp_path / "a.csv", room=100))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_nobody_needs_any_more_is_deleted(tmp_path):

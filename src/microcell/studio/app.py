@@ -32,7 +32,7 @@ from microcell.studio.projects import Project, Workspace
 from microcell.studio.security import Access, App, Guard, cookie_name, gives_token, user_folder
 from microcell.tables.files import FORMATS
 
-__all__ = ["Settings", "create_studio"]
+__all__ = ["Settings", "create_studio", "store_upload"]
 
 RESERVE = 200 * 2**20
 """Bytes of the disk that uploads leave free."""
@@ -281,7 +281,7 @@ def _add_projects(app: FastAPI, studio: _Studio) -> None:
         """Upload a file; it is streamed to the disk under a generated name."""
         workspace = studio.workspace(request)
         path = workspace.incoming(_suffix(name))
-        await _store(request, path, _room(studio.settings, workspace))
+        await store_upload(request, path, _room(studio.settings, workspace))
         return {"upload": path.name}
 
     @app.post("/api/projects", status_code=201)
@@ -333,7 +333,7 @@ def _room(settings: Settings, workspace: Workspace) -> int:
     return min(free, settings.quota - workspace.size()) if settings.quota else free
 
 
-async def _store(request: Request, path: Path, room: int) -> None:
+async def store_upload(request: Request, path: Path, room: int) -> None:
     """Write the body of a request to a file, piece by piece; leave nothing behind if it fails."""
     written = 0
     try:
